@@ -103,19 +103,20 @@ def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
 
 
 _DEEPEST_NESTING = 100
-"""The deepest nesting of calls in a form from another process. Arrow reads calls by recursion, on a limited stack."""
+"""The deepest nesting of calls in a pickled form that comes from another process. Arrow reads nested calls recursively,
+and the stack is limited."""
 
 
 def expression_of_form(form: bytes) -> pc.Expression:
     """Restores an Expression from its pickled form. The form comes from another process, for example as part of a
     split.
 
-    Arrow checks neither the buffers, nor the column indexes, nor the nesting. So these are checked here first. Raises
-    ``InvalidQuery`` or ``pa.ArrowException`` for a form that cannot be restored.
+    Arrow checks neither the buffers, nor the column indexes, nor the nesting. So this function checks them first.
+    Raises ``InvalidQuery`` or ``pa.ArrowException`` for a form that cannot be restored.
     """
     reader = pa.ipc.open_file(form)
     if reader.num_record_batches != 1:
-        raise InvalidQuery(f"the pyarrow Expression has {reader.num_record_batches} batches; expected 1")
+        raise InvalidQuery(f"the pickled pyarrow Expression has {reader.num_record_batches} record batches; expected 1")
     batch = reader.get_batch(0)
     batch.validate(full=True)
     level = 0

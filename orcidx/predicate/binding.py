@@ -127,8 +127,8 @@ def bind_keys(
     """Converts keys as ``bind`` converts the literals of an IN, and raises the same errors. It also records which key
     became which literal.
 
-    A null key and a NaN key are also keys here. ``places`` has ``NULL_KEY`` and ``NAN_KEY`` for them. In an IN, a null
-    never matches, and NaN matches only with ``nan="largest"``.
+    A key may be null or NaN. ``places`` has ``NULL_KEY`` for a null key and ``NAN_KEY`` for a NaN key. In an IN, by
+    contrast, a null never matches, and NaN matches only with ``nan="largest"``.
     """
     leaf = Leaf(path, Op.IN, tuple(keys))
     path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
@@ -265,7 +265,8 @@ class _Column:
 
     def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
-        if pa.types.is_union(self.type):  # The nulls of a union are those of its variants, and Arrow reports none.
+        # A row of a union is null if its child's value is null, but Arrow reports no nulls for a union.
+        if pa.types.is_union(self.type):
             raise InvalidQuery(f"{self._name} is a union, which conditions cannot test", column=self._name)
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL

@@ -16,7 +16,8 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* Whether 0 <= value - first <= most, in words of two halves, the lower first: what lies before wraps around. */
+    /* Tests whether 0 <= value - first <= most. Each number has two halves, the lower half first. For a value below
+       `first`, the difference wraps around to a large number. */
     static void orcidx_within_halves(const uint64_t* words, int64_t rows, const uint64_t* first, const uint64_t* most,
                                      uint8_t* out) {
         uint64_t first_low = first[0], first_high = first[1], most_low = most[0], most_high = most[1];
@@ -57,17 +58,18 @@ cdef extern from *:
 
     static inline uint64_t orcidx_raw(const uint8_t* p) { uint64_t x; memcpy(&x, p, 8); return x; }
 
-    /* Up to 7 bytes as a number that is ordered as they are, among others of as many. */
+    /* Converts 1 to 7 bytes to a number. The numbers of strings of equal length have the order of the strings. */
     static inline uint64_t orcidx_few(const uint8_t* p, int64_t size) {
         uint32_t first, last;
         if (size < 4) return ((uint64_t)p[0] << 16) | ((uint64_t)p[size >> 1] << 8) | p[size - 1];
         memcpy(&first, p, 4);
         memcpy(&last, p + size - 4, 4);
-        return ((uint64_t)orcidx_reversed4(first) << 32) | orcidx_reversed4(last);  /* some bytes twice */
+        return ((uint64_t)orcidx_reversed4(first) << 32) | orcidx_reversed4(last);  /* the words may overlap */
     }
 
-    /* Below, at or above 0 as one string of bytes is below, equal to or above another. Words at once, the last of them
-       over bytes that are known to be equal: a call of memcmp takes as long as ten words. */
+    /* Returns a number below, equal to or above 0 if the first string is below, equal to or above the other string.
+       Compares words of 8 bytes. The last word may overlap bytes that were compared before. A call of memcmp takes as
+       long as ten words. */
     static inline int orcidx_order(const uint8_t* p, int64_t length, const uint8_t* other, int64_t size) {
         int64_t common = length < size ? length : size, at = 0;
         uint64_t one = 0, two = 0;
@@ -92,8 +94,10 @@ cdef extern from *:
         return 1;
     }
 
-    /* The ends of a range of strings (size -1: no end). Of most strings one word says whether they are within: the
-       first in which the ends differ, or in which an end and some string do. `words` lie before it. */
+    /* The ends of a range of strings. A size of -1 means that there is no such end. For most strings, one word of 8
+       bytes decides whether the string is in the range. It is the first word in which the two ends differ. If there is
+       only one end, it is the first word in which this end and the first string differ. `words` is the number of words
+       before this word. */
     typedef struct {
         const uint8_t *low, *high;
         int64_t low_size, high_size, words;
@@ -174,10 +178,10 @@ cdef extern from *:
     static int orcidx_compares_by_avx2(void) { return 0; }
     #endif
 
-    /* Where `needle` of at least one byte begins within `size` bytes; -1: nowhere. */
+    /* Returns the position of `needle` (at least one byte) within `size` bytes, or -1 if `needle` does not occur. */
     static int64_t orcidx_find_portable(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
         const uint8_t* at = p;
-        const uint8_t* end = p + size - length + 1;         /* of where it may begin */
+        const uint8_t* end = p + size - length + 1;         /* `needle` begins before this */
         while (at < end && (at = (const uint8_t*)memchr(at, needle[0], (size_t)(end - at)))) {
             if (memcmp(at, needle, (size_t)length) == 0) return at - p;
             at++;
@@ -282,7 +286,7 @@ def within_doubles(const double[::1] values not None, double low, double high, u
 
 def within_wide(const uint64_t[::1] words not None, low, span, uint8_t[::1] out not None):
     """Computes ``low <= value <= low + span`` for 128-bit integers. ``words`` has the lower and then the upper half of
-    each."""
+    each integer."""
     cdef Py_ssize_t rows = out.shape[0]
     cdef uint64_t mask = 0xffffffffffffffffu
     cdef uint64_t[2] first = [low & mask, (low >> 64) & mask]
@@ -324,7 +328,8 @@ def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not Non
 
 def at_ends(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] front not None,
             const uint8_t[::1] back not None, uint8_t[::1] out not None):
-    """Which strings begin with ``front`` and end with ``back``. The two parts must not overlap."""
+    """Writes for each string whether it begins with ``front`` and ends with ``back``. The two parts must not overlap in
+    the string."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t size = data.shape[0], before = front.shape[0], after = back.shape[0], length
     cdef const uint8_t* bytes_ = &data[0] if size else NULL
@@ -343,7 +348,8 @@ def at_ends(const offset_t[::1] offsets not None, const uint8_t[::1] data not No
 
 def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] part not None,
              uint8_t[::1] out not None):
-    """Which strings contain ``part``, which has at least one byte. All strings are searched as one text."""
+    """Writes for each string whether it contains ``part``, which has at least one byte. The bytes of all strings are
+    searched as one text."""
     cdef Py_ssize_t i = 0, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], at, found
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -369,8 +375,9 @@ def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not N
 
 def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, const uint8_t[::1] data not None,
             const uint8_t[::1] part not None, int64_t after, uint8_t[::1] out not None):
-    """For strings for which ``out`` is 1: whether ``part``, which has at least one byte, is between the position in the
-    string and its last ``after`` bytes. The position is then moved behind the found part."""
+    """Tests only strings for which ``out`` is 1. Writes whether ``part`` (at least one byte) occurs between the
+    position in the string and the last ``after`` bytes of the string. The position is then moved behind the found
+    part."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], found, room
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -391,8 +398,8 @@ def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, 
 
 def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, low, high,
             uint8_t[::1] out not None, *, bint above=False, bint below=False):
-    """Which strings are between ``low`` and ``high`` (None: no end), compared as unsigned bytes. The ends are included,
-    except ``low`` if ``above`` is set and ``high`` if ``below`` is set."""
+    """Writes for each string whether it is between ``low`` and ``high`` (None: no end), compared as unsigned bytes. The
+    ends are included, except ``low`` if ``above`` is set and ``high`` if ``below`` is set."""
     cdef Py_ssize_t rows = out.shape[0]
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
     cdef text_ends ends

@@ -28,15 +28,15 @@ Bytes = npt.NDArray[np.uint8]
 ENABLED = True
 
 FEW_LITERALS = 4
-"""The largest number of literals that strings are compared with one by one. A pass for one literal takes 0.7 to 1.1 ns
-a row. A lookup among any number of literals takes 16 ns (decision 0148)."""
+"""The largest number of literals with which strings are compared one by one. Comparing with one literal takes 0.7 to
+1.1 ns a row. A lookup among any number of literals takes 16 ns (decision 0148)."""
 
 _NOTHING = np.zeros(0, np.uint8)
 
 
 def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: int | None) -> BoolArray | None:
-    """Tests ``rows`` 128-bit integers of a buffer, from number ``start`` on. Returns for each of them whether it is in
-    a closed range. If an end is None, the range has no end there."""
+    """Tests ``rows`` 128-bit integers of a buffer, starting with the integer at index ``start``. Returns for each
+    integer whether it is in a closed range. If ``low`` or ``high`` is None, the range has no such end."""
     if not ENABLED:
         return None
     end = 1 << 127
@@ -65,8 +65,9 @@ def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | No
 
 _FAST = compares.is_within_fast()
 _RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
-"""For 64-bit integers, a loop without AVX2 takes 0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take
-0.38 and 0.5 ns, and a loop with AVX2 takes 0.25 ns."""
+"""The types of integers that a compiled loop tests faster than NumPy. For 64-bit integers, a loop without AVX2 takes
+0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take 0.38 and 0.5 ns, and a loop with AVX2 takes 0.25
+ns."""
 
 
 def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:

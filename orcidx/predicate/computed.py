@@ -44,7 +44,8 @@ FUNCTIONS = {
     "minute": "minute",
     "second": "second",
 }
-"""Functions of one value: the name in SQL and of the method, and the name of pyarrow's function."""
+"""The functions of one value. Each key is the name in SQL and in ``Values.function``. Each value is the name of
+pyarrow's function."""
 
 
 class Values:

@@ -19,11 +19,11 @@ Codes = npt.NDArray[np.integer[Any]]
 
 MOST_BYTES = 64 << 20
 """The maximum number of bytes in the cache. A result has one byte for each leaf and entry. The dictionaries count too,
-because the cache keeps them alive. The oldest are dropped first."""
+because the cache keeps them alive. The oldest results are dropped first."""
 
 FEW_RUNS = 4
-"""With at most this many runs of matching codes, the codes are compared with the ends of the runs. That takes 0.14 ns a
-row for each end of a run. Looking up each code takes 5 ns."""
+"""With at most this many runs of matching codes, the codes are compared with the ends of the runs. This comparison
+takes 0.14 ns a row for each end of a run. Looking up each code would take 5 ns a row."""
 
 
 class DictionaryAnswers:

@@ -1,8 +1,8 @@
 """Converts predicates to JSON (dicts, lists, texts and numbers), for tasks that are sent between machines.
 
 A node is ``{"and": [..]}``, ``{"or": [..]}``, ``{"constant": true}``, ``{"expression": base64 of Arrow's own form}`` or
-a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. A literal names its type if JSON has no
-such type: ``{"decimal": "1.50"}``. ``predicate_from_json(predicate_to_json(p)) == p`` holds.
+a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. If JSON has no type for a literal, the
+literal names its type: ``{"decimal": "1.50"}``. ``predicate_from_json(predicate_to_json(p)) == p`` holds.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
 
 
 _DEEPEST_NESTING = 100
-"""The deepest nesting. Real predicates nest less deeply, because an AND inside an AND becomes one AND. Evaluating a
-deeper predicate would exceed Python's recursion limit."""
+"""The deepest nesting of a predicate in JSON. Real predicates nest less deeply, because an AND inside an AND becomes
+one AND. Evaluating a predicate with deeper nesting would exceed Python's recursion limit."""
 
 
 def predicate_from_json(data: Any) -> Predicate:

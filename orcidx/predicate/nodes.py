@@ -114,8 +114,8 @@ class Node:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constant(Node):
-    """A predicate that reads no column: True, False, or None for SQL's NULL. NULL selects no row, and its negation
-    selects no row either."""
+    """A predicate that reads no column: True, False, or None for SQL's NULL. NULL selects no row, and the negation of
+    NULL selects no row either."""
 
     value: bool | None
 
@@ -250,7 +250,8 @@ class BoundLeaf(Node):
 
     @cached_property
     def sorted_literals(self) -> npt.NDArray[Any]:
-        """The literals in order, as int64 or float64 if they fit. Otherwise they are objects."""
+        """The literals in ascending order. The array has the type int64 or float64 if the literals fit, and otherwise
+        objects."""
         if self.domain in (Domain.DECIMAL, Domain.STRING, Domain.BINARY):
             return _objects(sorted(self.literals))
         if self.domain is Domain.FLOAT:
@@ -278,13 +279,13 @@ class External(Node):
 
     ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` is TRUE wherever it is false. Both may also be TRUE
     elsewhere. ``is_exact`` says that ``may`` and ``may_not`` are TRUE nowhere else, if orcidx and pyarrow compare the
-    column types in the same way. Binding checks whether they do. ``columns`` are the paths that the expression reads,
-    or None if they are not known. ``comparisons`` are the comparisons from which the expression was made, if the
+    column types in the same way. Binding checks this condition. ``columns`` are the paths that the expression reads, or
+    None if they are not known. ``comparisons`` are the comparisons from which the expression was made, if the
     expression follows the option ``nan``. If ``comparisons`` is None, the expression has pyarrow's meaning with either
-    value of the option. ``nested`` is for column names with dots that mean fields of structs. For each such field, it
-    has the first name, the path and the type, which binding finds. ``tries`` says whether the expression contains
-    TRY_CAST. Binding takes these casts out of the expression. ``tried`` has the casts that were taken out, as columns
-    of the expression.
+    value of the option. ``nested`` is for column names with dots that mean fields of structs. Binding finds these
+    fields. For each field, ``nested`` has the first name, the path and the type. ``tries`` says whether the expression
+    contains TRY_CAST. Binding takes these casts out of the expression. ``tried`` has the casts that were taken out, as
+    columns of the expression.
     """
 
     expression: Any

@@ -87,7 +87,8 @@ class TreeTranslator:
         kind, body = entry_of(node)
         if kind == "Column":
             return Leaf(path_of(node), Op.EQ, (not negated,))
-        if kind == "Cast" and body["expr"] == _NULL:  # occurs in IN of Polars' SQL; NOT of NULL is NULL, too
+        # A cast of null occurs in IN of Polars' SQL. NOT of NULL is NULL, so ``negated`` has no effect.
+        if kind == "Cast" and body["expr"] == _NULL:
             return Constant(False)
         if kind == "Literal":
             return Constant(literal_of(node) is (not negated))
@@ -132,8 +133,8 @@ class TreeTranslator:
         return any_of(first, last) if negated else all_of(first, last)
 
     def members(self, inputs: list[Any]) -> list[Any]:
-        """The values of a list in ``is_in``. The input is a list, a series, or a series of one list (from IN of Polars'
-        SQL)."""
+        """The values of the list of an ``is_in``. In the tree, this list is a list, a series, or a series of one list
+        (from IN of Polars' SQL)."""
         kind, body = entry_of(inputs[1])
         if kind == "Alias":
             kind, body = entry_of(body[0])

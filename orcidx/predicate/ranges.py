@@ -19,8 +19,8 @@ ENABLED = True
 _LOW = frozenset({Op.GT, Op.GE})
 _HIGH = frozenset({Op.LT, Op.LE})
 _DOMAINS = frozenset(Domain) - {Domain.BOOL, Domain.NULL, Domain.NESTED}
-"""Floats are included. With nan="largest" NaN is above the low end of a range, but with neither option is it below the
-high end."""
+"""The domains in which two leaves can be joined. Floats are included, because NaN is in no range: with nan="largest"
+NaN is above the low end of a range, but NaN is never below the high end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class BothEnds(Node):
 
 
 def with_ranges(root: Bound) -> Bound:
-    """The predicate's tree, in which a BothEnds replaces two leaves wherever an AND has both ends of a range."""
+    """Returns the predicate's tree. Wherever an AND has both ends of a range, a BothEnds replaces the two leaves."""
     if not ENABLED:
         return root
     found: Bound = fold(

@@ -50,8 +50,8 @@ _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
-    """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is always a field, and never a column of
-    that name, as in Spark.
+    """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is always a field and never a column named
+    "a.b", as in Spark.
 
     Raises ``InvalidQuery`` for text that cannot be parsed or is not supported. The message points at that part of the
     text.
@@ -115,8 +115,8 @@ _READ_ARGUMENTS: dict[Any, frozenset[str]] = {
         if hasattr(exp, name)
     },
 }
-"""The arguments of a node that are read. sqlglot's nodes have more, and a node with another argument raises an error.
-When they were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
+"""The arguments of a node that are read. sqlglot's nodes can have more arguments. A node with another argument raises
+an error. When other arguments were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
 
 
 _TIMES = frozenset(

@@ -25,7 +25,8 @@ _POSSIBLE = (
     (pa.types.is_temporal, "^[0-9][0-9TZ:. +-]*$"),
 )
 """Patterns that match all texts that pyarrow may accept for a type. A text that fails in a cast takes 25 us, because
-the text is searched for and an error is created. Matching a pattern rejects such texts much faster, many at once."""
+the text is searched for and an error is created. Matching a pattern rejects many such texts at once, and is much
+faster."""
 
 
 @dataclass(frozen=True, eq=False)

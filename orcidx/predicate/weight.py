@@ -14,7 +14,8 @@ __all__ = ["weight_of"]
 NODE_BYTES = 512
 """Bytes of a leaf with its path, in its unbound and its bound form."""
 SLOTS_BYTES = 32
-"""Bytes of a literal in addition to its value: its slots among the given, the bound and the sorted literals."""
+"""Bytes of a literal in addition to its value: its slots in the tuples of given and bound literals, and in the array of
+sorted literals."""
 
 
 def weight_of(predicate: Predicate | None) -> int:

@@ -52,7 +52,7 @@ __all__ = ["read", "why"]
 DRIVER_FILES = 256
 """The most files whose metadata the driver reads itself, at about a millisecond each. For more files, tasks read it."""
 CHUNKS_PER_SLOT = 4
-"""Parts of the planning for each slot. With several parts, the tasks end at about the same time."""
+"""The most planning tasks for each slot. With several tasks for each slot, all slots finish at about the same time."""
 _CHOICE = "_orcidx_choice"
 _FAILED_PART = -1
 """The ``order`` of a row that has an error instead of a part."""
@@ -116,9 +116,9 @@ def read(
     storage_options
         Options of the file system of a URL, which are passed to fsspec.
     engine
-        "spark": Spark's own reader. "orcidx": tasks that read with orcidx's pruning; a file that has changed in the
-        meantime is an error. "auto": the engine that is probably faster. None: the session's ``spark.orcidx.engine``,
-        or else "auto". ``why`` shows which engine was chosen.
+        "spark": Spark's own reader. "orcidx": tasks that read with orcidx's pruning. They raise an error for a file
+        that has changed since this call. "auto": the engine that is probably faster. None: the session's
+        ``spark.orcidx.engine``, or else "auto". ``why`` shows which engine was chosen.
     where_in
         ``{column: DataFrame}``. Each DataFrame has one column, of exactly the type of ``column``. Only rows with one of
         its keys are read, as by a left-semi join. The keys are collected now, and are used to skip files.
@@ -172,7 +172,7 @@ def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: En
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
     except InvalidQuery as error:
-        raise with_files_named(query, error)  # noqa: B904  (the same)
+        raise with_files_named(query, error)  # noqa: B904  (raises the same error)
 
 
 def _by_engine(
@@ -211,9 +211,11 @@ def _by_engine(
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):
         try:
             return _planned(spark, query, facts, own or "the caller chose it")
+        # Spark may accept a text that orcidx refuses, for example one that compares a number with text. Such a text is
+        # passed to Spark below.
         except InvalidQuery:
             if own is not None or not isinstance(where, str):
-                raise  # otherwise Spark may accept it, e.g. a number that is compared with text
+                raise
     try:
         chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:

@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 __all__ = ["disable", "enable", "last_scans", "sql"]
 
 _REMEMBERED_SCANS = 100
-"""How many scans ``why`` shows, which is more than a query has."""
+"""How many scans ``why`` shows. A single query has fewer scans."""
 WITHOUT_SECONDS = 10.0
-"""For so many seconds, a remote directory without an index is assumed to have none. To look for an index takes a
-request for each directory above, and each scan would wait for these requests."""
+"""If a remote directory has no index, orcidx does not look for an index again for this many seconds. Looking for an
+index takes a request for each directory above, and each scan would wait for these requests."""
 _EXAMINED_ROOTS = 20
 """The most directories of a relation that are examined for an index while a query is planned. A relation with more
 directories is examined when its scan lists its files."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED_SCANS)
 """The choices of the scans of this process's sessions, the newest last."""
 _KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
-"""The kept results of each session. They are also kept while the session is not enabled."""
+"""The results of earlier scans of each session. The results are kept even while the session is not enabled."""
 _HARMLESS = {
     "path", "paths", "basepath", "compression", "serialization.format", "mergeschema", "ignorecorruptfiles",
     "ignoremissingfiles", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "orc.compress",
@@ -174,7 +174,7 @@ class _Scan:
     infers_partitions: bool
     slots: int
     asked: tuple[str, ...]
-    """The parts of the original question. The filters are the last part."""
+    """The parts of the text that describes the scan. The last part has the filters."""
 
     @classmethod
     def of(cls, question: str) -> _Scan:
@@ -252,7 +252,7 @@ class _Answers:
                 len(few) < len(roots) or swap_under_way(few, None) or any(store_above(one) is not None for one in few)
             )
         except (OrcidxError, OSError, ImportError):
-            return True  # the scan meets the error again, and why() shows it
+            return True  # the error occurs again in the scan, and why() shows the error
 
     def _answer(self, scan: _Scan, listing: Callable[[], str]) -> KeptAnswer:
         roots = self._roots(scan.roots)

@@ -50,8 +50,8 @@ def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
 
 
 class ArrowBackend(ThreadBackend):
-    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag if the file system has etags (S3), otherwise
-    its modification time."""
+    """One object in a ``pyarrow.fs.FileSystem``. The object's version is its etag if the file system has etags (S3),
+    otherwise its modification time."""
 
     retries = RETRIES_AFTER_LIBRARY
 

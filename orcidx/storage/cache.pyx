@@ -1,4 +1,4 @@
-"""``IdentityCache``: keeps what was parsed from an object for as long as the object stays the same."""
+"""``IdentityCache`` keeps the data that was parsed from an object, as long as the object does not change."""
 
 from collections import OrderedDict
 
@@ -16,8 +16,8 @@ cdef class IdentityCache:
     A key is a reader's ``identity``, with a name if one object has several values. Nothing is stored for the key
     ``None``. The caller gives the size of each value in bytes. A value that is larger than the whole cache is not kept.
     With ``keeps_newest`` such a value is kept alone until the next value comes. A forked child starts with an empty
-    cache: another thread of the parent may have been changing the cache at the fork, and the child must not use the
-    parent's sockets."""
+    cache. One reason is that another thread of the parent may have been changing the cache at the fork. The other
+    reason is that the child must not use the parent's sockets."""
 
     # Comparing keys may run Python code. An interrupt or another thread may run during this time. So each look-up by
     # key is a separate step, and the data is consistent before and after it. The numbers of the entries show the order

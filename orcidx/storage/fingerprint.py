@@ -47,13 +47,13 @@ class Fingerprint:
         return self.etag is not None or self.mtime is not None
 
     def matches(self, other: Fingerprint) -> bool:
-        """Whether both may be the same version.
+        """Whether both fingerprints may belong to the same version.
 
-        Whether both fingerprints may belong to the same version. Both must have the same size. If both etags are known,
-        they must be equal. If an etag is not known, but both mtimes are known, the mtimes must be equal.
+        Both must have the same size. If both etags are known, they must be equal. If an etag is not known, but both
+        mtimes are known, the mtimes must be equal.
 
-        Some storages give times to the nanosecond, others only to the second (HTTP dates). If one of the times has no
-        fraction of a second, only the whole seconds are compared.
+        Some storages give times to the nanosecond. Other storages give times only to the second (HTTP dates). If one of
+        the times has no fraction of a second, only the whole seconds are compared.
 
         Parameters
         ----------

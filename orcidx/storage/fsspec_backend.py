@@ -188,7 +188,8 @@ class FsspecStore:
         if not isinstance(filesystem, AbstractFileSystem):
             return None
         ours: AbstractFileSystem = filesystem
-        if getattr(ours, "asynchronous", False):  # it is bound to the caller's loop, and blocking calls would fail
+        # An asynchronous file system belongs to the caller's event loop, so blocking calls would fail.
+        if getattr(ours, "asynchronous", False):
             keywords = {k: v for k, v in ours.storage_options.items() if k not in ("asynchronous", "loop")}
             ours = type(ours)(*ours.storage_args, **keywords)
         path = str(ours._strip_protocol(text))
@@ -219,7 +220,7 @@ class FsspecStore:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
-        if self._is_web:  # a path that ends with a slash or has a wildcard is a page of links
+        if self._is_web:  # called only for URLs that end with a slash or have a wildcard: pages of links
             return None
         self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         try:
@@ -235,7 +236,9 @@ class FsspecStore:
 
     def expand(self, source: Source, path: str) -> list[Source]:
         if self._is_web and not source.location.endswith("/") and "*" not in path:
-            return [source]  # "?" begins a query; checking whether each name is a file would take a request
+            # "?" begins the query of a URL. orcidx does not check whether the URL is a file, because this would take a
+            # request.
+            return [source]
         return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _LARGEST_ANSWER = 16 << 20
-"""The most bytes of one call to the JVM. The JVM holds them in memory until Python has read them."""
+"""The most bytes that one call to the JVM returns. The JVM holds these bytes in memory until Python has read them."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
 _ATOMIC_SCHEMES = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
 """Schemes of object stores in which a file appears only when it is closed."""
@@ -212,7 +212,7 @@ class HadoopStore:
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        return None  # a process without the session
+        return None  # a process without the session cannot open the URL
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:

@@ -15,7 +15,8 @@ _CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
 
 
 def is_inside(place: str, directory: str) -> bool:
-    """Whether ``place`` is below ``directory``. Both are paths or URLs. False for a path that contains ``..``.
+    """Whether ``place`` is below ``directory``. Both are paths or URLs. The result is False if ``place`` contains
+    ``..``.
 
     Symbolic links of local paths are resolved. If ``place`` contains ``::``, which chains file systems, the result is
     False.

@@ -33,9 +33,9 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class KeptTail:
-    """The position of the stored last bytes of one version of a file: ``length`` bytes at ``offset`` of ``source``,
-    with the CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one. It is None in an object that
-    was copied to another process."""
+    """Where the last bytes of one version of a file are stored: ``length`` bytes at ``offset`` of ``source``. ``crc``
+    is the CRC-32 of these bytes. ``shared``: the tails that are fetched together with this one. It is None in an object
+    that was copied to another process."""
 
     source: Source
     offset: int

@@ -46,7 +46,7 @@ def is_pattern(path: str) -> bool:
 def list_sources(
     sources: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[Source]:
-    """All objects of one source, or of several sources in the order of the iterable.
+    """Lists all objects of one source, or of several sources in the order of the iterable.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _is_many(sources: Any) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Spark's rule (HadoopFSUtils.shouldFilterOutPathName)."""
+    """Whether Spark hides files with this name. The rule is that of ``HadoopFSUtils.shouldFilterOutPathName``."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 

@@ -43,8 +43,8 @@ _WITHOUT_LINKS = frozenset(
 
 
 class Place(NamedTuple):
-    """The place where a file is written. ``path``: the target after its links were followed. ``replaced``: the file
-    that exists there, if any."""
+    """The place where a file is written. ``path``: the target, with its symbolic links resolved. ``replaced``: the
+    status of the file that exists there, or None if there is no file."""
 
     path: str
     replaced: os.stat_result | None
@@ -88,8 +88,8 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
-    """Opens a new file and returns its descriptor. If the new file will replace another file, only the owner of the new
-    file can read it at first. Later it gets the mode of the other file."""
+    """Opens a new file and returns its descriptor. If the new file will replace another file, only its owner can read
+    the new file at first. Later the new file gets the mode of the other file."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)
@@ -159,7 +159,7 @@ def sync_directory(path: str) -> None:
 
 def make_directory(path: str) -> None:
     """Makes a directory, and the directories above it that do not exist. Does nothing if the directory exists."""
-    if not os.path.isdir(path):  # makedirs asks the system four times about a directory that is there
+    if not os.path.isdir(path):  # makedirs makes four system calls for a directory that exists
         os.makedirs(path, exist_ok=True)
 
 

@@ -65,7 +65,8 @@ class ObstoreBackend:
     async def get_tail(self, length: int) -> StoreAnswer:
         try:
             return await self._get({"range": {"suffix": max(length, 1)}})
-        except Exception as error:  # a refused range (as of an empty object) has no exception type of its own
+        # obstore has no exception type for a refused range. The store refuses every range of an empty object.
+        except Exception as error:
             if classify(error) != "permanent":
                 raise
             found = await self.stat()
@@ -199,8 +200,8 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """The state of an upload's thread. It has no reference to the sink. So the sink can be garbage-collected while the
-    thread runs, and the upload is then ended."""
+    """The state of an upload's thread. This object has no reference to the sink. So the sink can be garbage-collected
+    while the thread runs, and the upload then ends."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)

@@ -9,8 +9,9 @@ cdef class ReadMetrics:
     """The counts of one reader, for all its threads.
 
     ``ranges`` and ``bytes_asked``: what callers requested. ``requests`` and ``bytes_fetched``: what was requested of
-    the storage after merging. ``retries``: repeated requests. ``seconds``: the sum over requests, which overlap in
-    time. ``log`` is ``None`` by default. If it is set to a list, every ``Request`` is appended to it.
+    the storage after merging. ``retries``: repeated requests. ``seconds``: the sum of the durations of the requests.
+    Requests may overlap in time. ``log`` is ``None`` by default. If it is set to a list, every ``Request`` is appended
+    to it.
     """
 
     cdef public object ranges, bytes_asked, requests, bytes_fetched, retries, log

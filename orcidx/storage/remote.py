@@ -43,8 +43,8 @@ __all__ = ["Backend", "RemoteReader", "StoreAnswer", "ThreadBackend"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-"""Requests that run at the same time: four for each of two stripes, and those for the tails of the next files (decision
-0017)."""
+"""The most requests that run at the same time: four for each of two stripes, and the requests for the tails of the next
+files (decision 0017)."""
 # The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes. A
 # limit that the caller gives for the number of requests always holds.
 _FEW_REQUESTS = 2
@@ -69,12 +69,12 @@ class Backend(Protocol):
     """One object in one storage. Its methods run on ``loop()``. They may raise any exception of the library."""
 
     answers_identity: bool
-    """Whether every response has a fingerprint. If not, the engine calls ``stat`` with each group of reads."""
+    """Whether every response has a fingerprint. If not, the reader calls ``stat`` with each group of reads."""
     discards_gaps: bool
-    """Whether ``get`` passes the body to ``buffer`` as it arrives and returns an ``Answer`` without data."""
+    """Whether ``get`` passes the body to ``buffer`` as it arrives and returns a ``StoreAnswer`` without data."""
     retries: Retries
     storage: str
-    """A name of this storage for cache keys, because other storages may have objects of the same names."""
+    """A name of this storage for cache keys, because other storages may have objects with the same names."""
 
     def loop(self) -> asyncio.AbstractEventLoop: ...
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["SupportsWrite", "Target", "fill_sink", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
-"""Size in bytes of a part of an upload. S3 accepts parts of at least 5 MiB, and at most 10,000 parts, which makes 80
-GB."""
+"""Size in bytes of a part of an upload. S3 accepts parts of at least 5 MiB, and at most 10,000 parts. So with parts of
+this size an object can have 80 GB."""
 
 
 class SupportsWrite(Protocol):
@@ -38,7 +38,7 @@ class SupportsWrite(Protocol):
 
 
 Target: TypeAlias = "str | os.PathLike[str] | tuple[object, str] | Source | SupportsWrite"
-"""The targets that ``open_sink`` accepts. The third is ``(store, path)`` of obstore."""
+"""The targets that ``open_sink`` accepts. The tuple is ``(store, path)`` of obstore."""
 
 
 def open_sink(

@@ -19,7 +19,7 @@ __all__ = ["OneSource", "Sources", "describe_source", "describe_target", "open_r
 OneSource: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | RangeReader | Source | tuple[object, str]"
 )
-"""What ``describe_source`` accepts for one object or directory. The last type is ``(store, path)`` of obstore."""
+"""The types that ``describe_source`` accepts for one object or directory. The tuple is ``(store, path)`` of obstore."""
 Sources: TypeAlias = "OneSource | Iterable[OneSource]"
 """One source, or several."""
 

@@ -10,6 +10,6 @@ from orcidx.threads.tasks import Pool
 __all__ = ["READERS", "REQUESTS"]
 
 READERS = Pool(8)
-"""For whole ``read_ranges`` calls that start before their data is needed."""
+"""The threads for whole ``read_ranges`` calls that start before their data is needed."""
 REQUESTS = Pool(16)
-"""For single requests of libraries that are not asynchronous."""
+"""The threads for single requests of libraries that are not asynchronous."""

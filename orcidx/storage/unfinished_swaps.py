@@ -31,12 +31,12 @@ __all__ = ["FOLDER", "MARK", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled
 FOLDER = "_orcidx_rewrite"
 """The directory with the manifests of rewrites, inside the directory that was rewritten."""
 UNDER_WAY = ".swap"
-"""The suffix of a file's name in that directory while the swap of the file is running."""
+"""The suffix of a file in the directory ``FOLDER``. The file exists while a swap is running."""
 MARK = "_orcidx_swap-"
 _MOST_LISTINGS = 20
 _PAUSE_SECONDS = 0.05
-"""How often a directory is listed while files move in it, and the time between two listings. Together this is one
-second, because the swap of a file is a rename and a few deletions."""
+"""How often a directory is listed while a swap changes it, and the seconds between two listings. Together the listings
+take about one second. This is enough, because the swap of a file is a rename and a few deletions."""
 
 
 @dataclass(frozen=True)

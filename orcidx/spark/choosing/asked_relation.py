@@ -42,7 +42,7 @@ def make_relation(spark: SparkSession, query: Query) -> Relation:
             spark, query.path, query.schema, options=query.reader_options, table=query.table, at=query.at
         )
         if is_connect(spark):
-            found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
+            found.frame.schema  # noqa: B018  (Spark Connect examines the files when the schema is requested)
     except spark_errors() as error:
         if query.reader_options.get("mergeSchema") == "true" and (text := without_common_schema(query)):
             raise InvalidQuery(text) from None

@@ -48,7 +48,7 @@ _KINDS = ("path", "hadoop")
 
 def certain_predicate(query: Query, schema: StructType) -> Predicate:
     """A predicate that is true for every row for which the condition of a query is true, whatever the session's
-    settings are at the action.
+    settings are when the DataFrame runs.
 
     ``schema``: the relation's ``StructType``. For a Column, and for a text that orcidx cannot parse, the predicate is
     just True, which skips nothing."""

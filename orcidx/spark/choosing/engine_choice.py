@@ -161,8 +161,8 @@ class _Choosing:
         return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
 
     def by_evidence(self, asked: Condition, facts: EngineFacts) -> Chosen:
-        """Finds indexes and evaluates the condition with them. If the engine is already decided without indexes, this
-        step is left out."""
+        """Finds indexes and evaluates the condition with them. If the known facts already decide the engine, indexes
+        are not used."""
         examined = replace(facts.condition, is_testable=not asked.untestable, skips_nothing=asked.may == Constant(True))
         facts = replace(facts, condition=examined)
         if verdict := decide(facts):
@@ -257,7 +257,7 @@ def _has_no_index(path: object) -> bool:
 def _restricted(
     relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: EngineVerdict
 ) -> tuple[DataFrame, str]:
-    """Returns Spark's relation without the skipped files, and a sentence about how they are left out."""
+    """Returns Spark's relation without the skipped files, and a sentence about how Spark leaves these files out."""
     if verdict.way == "all":
         return relation.frame, verdict.reason
     if verdict.way == "none":

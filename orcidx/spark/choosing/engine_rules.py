@@ -31,24 +31,27 @@ __all__ = [
 ]
 
 MOST_KEYS = 32
-"""The most keys that are looked up row by row. With more keys, most row groups have one of them."""
+"""The most keys for which rows are looked up. With more keys, most row groups contain at least one of the keys."""
 LATE_COLUMNS = 4
-"""With fewer columns, little is saved if columns are decoded only for the rows of the keys."""
+"""The least number of columns for a lookup of keys. A lookup decodes columns only for the rows with the keys. With
+fewer columns this saves little."""
 LEAST_BYTES = 16 << 20
-"""Stored bytes of the remaining files. Below it, starting a Python worker costs more than decoding the files."""
+"""The least stored bytes of the remaining files for a lookup of keys. Below this size, starting a Python worker costs
+more than decoding the files."""
 RARE_SHARE = 0.5
-"""Share of the bytes. If the files with the keys have a larger share, most row groups probably have a matching row."""
+"""The largest share of the bytes that the remaining files may have for a lookup of keys. With a larger share, most row
+groups probably have a matching row."""
 FILTER_SHARE = 0.5
-"""Share of the bytes that a filter on file names must save, because Spark tests the filter on every row that is
-read."""
+"""The share of the bytes that a filter on file names must save. The filter has a cost, because Spark tests it on every
+row that is read."""
 NO_INDEX = "there is no index of the directory"
 NO_FILE_SKIPPED = "every file may have matching rows"
 NOT_LISTED = "orcidx cannot list the files to look for indexes ({})"
 _COSTS_MORE = "would cost more than it saves, so all are read"
 
 Way = Literal["all", "none", "named", "filtered", "tasks"]
-"""What is read: all files by Spark, no file, the remaining files by name or by a filter on names, or what orcidx's own
-tasks find."""
+"""What is read. "all": Spark reads all files. "none": no file is read. "named": Spark reads the remaining files by
+their names. "filtered": Spark reads them with a filter on file names. "tasks": orcidx's own tasks read."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class ConditionFacts:
 
 @dataclass(frozen=True)
 class RemainingFacts:
-    """``proven``: the counts of the listing whose files were examined. ``is_listed``: whether Spark gives its listing
-    of the files. ``kept``: the counts of Spark's own listing, or None if not known yet. ``has_reader_options``: whether
-    the query has options of Spark's reader. With such options, files can be passed to Spark only by name.
+    """``proven``: the counts of the files that were examined with indexes. ``is_listed``: whether Spark gives its
+    listing of the files. ``kept``: the counts of Spark's own listing, or None if not known yet. ``has_reader_options``:
+    whether the query has options of Spark's reader. With such options, files can be passed to Spark only by name.
     ``are_alike``: whether files that are passed by name have the same partition columns as in the relation."""
 
     proven: Sizes

@@ -1,9 +1,9 @@
 """Keeps the results of earlier scans: the files that were skipped. A result is used again for a scan with the same
 filters, files and indexes.
 
-Spark plans the scan of a table anew in every query, often with filters that it had before. A join has ``key IS NOT
-NULL``, and queries are repeated. Computing a result takes the driver some four milliseconds. Finding out that a kept
-result is still valid takes one listing of the indexes' directory."""
+Spark plans the scan of a table again in every query, often with the same filters as before. For example, every join has
+the filter ``key IS NOT NULL``, and users repeat queries. Computing a result takes the driver some four milliseconds.
+Finding out that a kept result is still valid takes one listing of the indexes' directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ ANSWERS_BYTES = 4 << 20
 _CHOICE_BYTES = 2000
 """The approximate memory of a ``Choice`` in bytes."""
 _EXPRESSION = re.compile(r'"exprId":\{[^{}]*\}')
-"""The number that Catalyst gives an expression, which differs in each query. In a relation, names identify columns."""
+"""The number that Catalyst gives an expression. The number differs in each query, so it is removed from the text. In a
+relation, names are enough to identify columns."""
 
 
 @dataclass(frozen=True)

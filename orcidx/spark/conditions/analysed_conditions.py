@@ -41,15 +41,16 @@ __all__ = [
 _CURRENT_TIMES = frozenset(
     {"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"}
 )
-"""Functions with a different value at every action. A file may only be skipped by what holds at every action."""
+"""Functions whose value differs between the actions of a DataFrame. A file may be skipped only if it has no matching
+row in every action."""
 _NONDECREASING = _CURRENT_TIMES | {
     "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
     "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
 }  # fmt: skip
 """Functions whose value never decreases with time: the time itself, moved by a constant or truncated to a unit."""
 _CLOCK_SLACK = dt.timedelta(days=1)
-"""A later action may have an earlier time by less than this, because clocks of machines differ and an hour repeats when
-summer time ends."""
+"""The time of a later action may be earlier than the present time, by less than this value. This happens because clocks
+of machines differ, and because an hour repeats when summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
 """Spark's own rules after which a comparison has a bare column on one side and a literal on the other."""
 _COMPARISONS = {
@@ -110,7 +111,7 @@ class _Truth:
     """The two predicates of a node. ``true`` holds for every row for which the node may be true. ``false`` holds for
     every row for which the node may be false.
 
-    ``exact``: both hold for no other row.
+    ``exact``: whether the two predicates hold for no other rows.
     """
 
     true: Predicate = _ANY
@@ -155,7 +156,8 @@ def pushed_predicate(
     """Returns four values. The first is a predicate that is true for every row for which the condition is true, as in
     ``analysed``. This predicate may have fields of structs. The second says whether the predicate is true only for
     these rows. The third has the columns that the condition names. The fourth says whether the condition uses the file
-    that Spark's reader is reading. ``once``: functions of the current time are evaluated only now."""
+    that Spark's reader is reading. ``once``: whether the condition is used in a single action, so that functions of the
+    current time are constants."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":

@@ -12,7 +12,7 @@ from orcidx.storage import IdentityCache
 __all__ = ["KeptStores"]
 
 KINDS = ("path", "hadoop")
-"""Schemes of storages with cheap listings that have tags, or times in milliseconds."""
+"""Kinds of storages that list files cheaply. Their listings have tags, or times in milliseconds."""
 MOST_STORES, STORE_BYTES = 16, 16 << 20
 """How many stores are kept, and the largest size of a kept store in bytes: some 50,000 files with statistics of a few
 columns."""

@@ -26,12 +26,13 @@ __all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
 MOST_KEYS = 100_000
 """The most keys that are looked up one by one. For more keys only their range is used."""
 SMALL_BYTES = 16 << 20
-"""Bytes, by Spark's estimate. The keys of a smaller frame are made distinct on the driver. Spark's own ``distinct`` is
-a job of two stages with a shuffle. It took 280 ms for 100 keys; collecting the same keys took 80 ms."""
+"""The largest size in bytes, by Spark's estimate, of a frame whose keys are collected without a shuffle. Spark's
+``distinct`` is a job of two stages with a shuffle. It took 280 ms for 100 keys, and collecting the same keys took 80
+ms."""
 _NARROW = ("Project", "Filter")
 _MEASURED = ("LocalRelation", "InMemoryRelation", "Range")
-"""Plans without inputs whose number of rows Spark knows. For files Spark knows the stored bytes. For other plans Spark
-guesses."""
+"""Kinds of plans without inputs. Spark knows how many rows such a plan has. For files, Spark knows the stored bytes.
+For other plans, Spark guesses the size."""
 _STORED, _OF_PYTHON = "LogicalRelation", "LogicalRDD"
 _TYPES = ("byte", "short", "integer", "long", "string", "date")
 
@@ -59,8 +60,8 @@ class Keys:
 
 
 def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -> tuple[Keys, ...]:
-    """Evaluates the DataFrames. Each DataFrame has one column. Raises ``InvalidQuery`` unless this column has exactly
-    the type of the relation's column. Also, every reader and index must compare values of this type in the same way."""
+    """Evaluates the DataFrames. Each DataFrame has one column. Raises ``InvalidQuery`` if the type of this column is
+    not exactly that of the relation's column, or if readers and indexes may compare values of this type differently."""
     if where_in is None:
         return ()
     if not isinstance(where_in, Mapping):

@@ -90,7 +90,7 @@ class ClientFiles:
         return table, store.match(table)
 
     def partition_types(self, *, infer: bool) -> dict[str, str]:
-        """Spark's type of each key of the files' directories."""
+        """Spark's type of each partition key in the names of the files' directories."""
         return partition_types(self.sources, infer=infer)
 
 

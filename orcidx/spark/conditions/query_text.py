@@ -32,8 +32,8 @@ _ALIKE = frozenset(
     {"add", "subtract", "multiply", "divide", "cast", "utf8_length", "binary_length", "negate", "invert", "is_null"}
     | {"add_checked", "subtract_checked", "multiply_checked", "divide_checked", "negate_checked", "invert_kleene"}
 )
-"""pyarrow's functions with the same results as Spark's. Others differ: pyarrow's trim removes all white space, its
-round rounds half to even, and so on."""
+"""pyarrow's functions with the same results as Spark's. Other functions differ. For example, pyarrow's trim removes all
+white space, and pyarrow's round rounds half to even."""
 
 
 def parse_text(where: Where) -> Predicate:
@@ -58,9 +58,9 @@ def parse_text(where: Where) -> Predicate:
 
 
 def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
-    """Raises ``InvalidQuery`` for computations with different results in pyarrow and Spark. In pyarrow, the parts of an
-    instant (such as the hour) are in UTC; in Spark they are in the session's time zone. Division by zero is infinite in
-    pyarrow; in Spark it is null or an error."""
+    """Raises ``InvalidQuery`` for computations with different results in pyarrow and Spark. pyarrow computes the parts
+    of an instant (such as the hour) in UTC, and Spark computes them in the session's time zone. Division by zero gives
+    infinity in pyarrow. In Spark, it gives null or an error."""
     for part in parts(where):
         if not isinstance(part, External):
             continue
@@ -84,8 +84,8 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
 
 
 def _divisors(expression: str) -> Iterator[str]:
-    """Returns the text after the first argument, for each division in the text of a pyarrow Expression. If the first
-    argument has a quoted text, returns the text of the entire Expression, because a quoted text may contain
+    """For each division in the text of a pyarrow Expression, yields the text after the division's first argument. If
+    the first argument has a quoted text, yields the text of the entire Expression, because a quoted text may contain
     brackets."""
     for found in re.finditer(r"\bdivide\(", expression):
         depth = 0

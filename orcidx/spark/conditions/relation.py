@@ -35,20 +35,22 @@ __all__ = ["MOST_NAMED", "MOST_TEXT", "Relation", "escaped", "paths_of", "relati
 MOST_NAMED = 32
 """The most files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
 MOST_TEXT = 20_000
-"""The most letters of a filter on names. A plan shows the filter four times, and should stay under 100 kB."""
+"""The most characters of a filter on names. The text of a plan contains the filter four times, and should stay under
+100 kB."""
 FILES_A_CALL, FEW_FILES = 12, 120
-"""How many files one call to Spark returns, while there are few files. An answer of py4j above 8 kB takes 40 ms longer,
-because its second packet waits for an acknowledgement that the kernel delays (22 files take 0.4 ms, 24 files 43 ms)."""
+"""If there are at most ``FEW_FILES`` files, one call to Spark returns ``FILES_A_CALL`` of them. An answer of py4j above
+8 kB takes 40 ms longer, because its second packet waits for an acknowledgement that the kernel delays (22 files take
+0.4 ms, 24 files 43 ms)."""
 COMPILED_ABOVE_FILES = 1000
-"""With more files, a Java class of orcidx returns paths, sizes and times. To compile it takes 0.3 s, once in a process.
-Then 20,000 files take 35 ms, but the text of their statuses takes 400 ms."""
+"""With more files than this, a Java class of orcidx returns the paths, sizes and times. Compiling the class takes 0.3
+s, once in a process. The class returns 20,000 files in 35 ms. Spark's text of the files' statuses takes 400 ms."""
 LISTED_PER_LOOKUP = 4
 """To look up one path costs as much as to list this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
 a glob of their names."""
 _MOST_UNUSUAL = 200
 """The most names with unusual characters that the JVM encodes, by one call each."""
 _KNOWN = ("file:/", "hdfs://", "s3a://")
-"""Schemes for which this encoding of names was tested, with and without partitions."""
+"""Schemes for which the encoding of names in ``_spelled`` was tested, with and without partitions."""
 _SERVER = re.compile(r"\w+://[^/]*/")
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
@@ -247,7 +249,8 @@ def _files_of(at: object) -> SessionFiles | None:
 
 
 def paths_of(path: str | Sequence[str]) -> list[str]:
-    """The text that Spark gets for one path or several. Names of existing files are escaped, so they are not globs."""
+    """The texts that Spark gets for one or several paths. Paths that exist are escaped, so Spark does not read them as
+    globs."""
     paths = [path] if isinstance(path, str) else list(path)
     return [escaped(one) if os.path.exists(one) else one for one in paths]
 

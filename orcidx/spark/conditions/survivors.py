@@ -52,23 +52,24 @@ Int64s = npt.NDArray[np.int64]
 FUTILE_INDEXES = 8
 """If this many file indexes have excluded no file, no more indexes are used."""
 SCAN_BYTES = 200_000_000
-"""Stored bytes that one core reads per second, about as fast as Spark's reader."""
+"""The assumed rate of a scan, in stored bytes per second and core. It is about the rate of Spark's reader."""
 FILE_SECONDS = 0.002
-"""Seconds that one core needs to open a file, about as long as Spark's reader needs for small files."""
+"""The assumed time to open a file, in seconds. It is about the time that Spark's reader needs for a small file."""
 COST_SHARE = 0.5
-"""The use of file indexes may cost this share of the scan time that it is expected to save. The indexes used so far
-give the estimate. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes took longer than reading
-the files.) For local files the cost is processor time, because a busy machine also slows down the scan."""
+"""Using file indexes may take at most this share of the scan time that they are expected to save. The expected saving
+is estimated from the indexes used so far. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes
+took longer than reading the files.) For local files the cost is processor time, because a busy machine also slows down
+the scan."""
 ASKED_AT_ONCE = 8
-"""How many indexes in a remote store are read at the same time. Most of the time is waiting."""
+"""How many indexes in a remote store are read at the same time. Most of the time is spent waiting for the store."""
 REQUESTS_OF_SPARK = 3
 """The least number of requests of Spark's reader for a file in a store (the tail, a stripe's footer, columns). An index
-needs one request. The time of a request is measured with the indexes that are used."""
+needs one request. The time of a request is measured while indexes are read."""
 PATIENCE_SECONDS = 0.03
-"""Seconds that the use of indexes may take even if it saves nothing. For few files users do not notice this time, and
-they expect that files are skipped where possible."""
+"""Seconds that using indexes may take even if no time is saved. Users do not notice this time, and they expect that
+files are skipped where possible."""
 FAR_PATIENCE_SECONDS = 0.1
-"""The same limit for files in a remote store."""
+"""The same limit as ``PATIENCE_SECONDS``, for files in a remote store."""
 RELATION_SECONDS = 0.02
 """Seconds that Spark needs to plan a second relation, with the remaining files."""
 _WIDENS = {
@@ -384,8 +385,8 @@ def _ask_file_indexes(
 
 
 def _columns_of_indexes(where: Predicate, has_no_result: Callable[[Part], bool]) -> set[str] | None:
-    """The columns that an index can test, for the parts of a condition. None means any column. Parts of an OR count as
-    well, because statistics may exclude the other parts in some files."""
+    """The columns that an index can test, for the parts of a condition. None means any column. A single part of an OR
+    counts as well, because in some files statistics may exclude the other parts of the OR."""
     testable: list[Any] = [part for part in parts(where) if not has_no_result(part)]
     return columns_asked_of(all_of(*testable))
 

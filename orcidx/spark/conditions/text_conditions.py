@@ -1,10 +1,10 @@
 """The text of a condition with Spark's meaning. Spark analyses the text, and orcidx converts as much of it as possible
 to predicates.
 
-orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
-are Spark's own. So if a session can analyse the text, orcidx does not parse it. orcidx's tasks test the part of the
-analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark applies its own filter to
-the result, and a delete with this condition is refused."""
+orcidx's own SQL differs from Spark's. In Spark, a backslash is an escape character, "A" is a string, and functions,
+types and settings are Spark's own. So if a session can analyse the text, orcidx does not parse it. orcidx's tasks test
+the part of the analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark applies its
+own filter to the result, and a delete with this condition is refused."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class PushedCondition:
 class TextCondition:
     """A text with Spark's meaning. It is analysed with the schema of the files, as soon as this schema is known.
 
-    ``clock_zone``: the JVM's time zone. ``once``: True if the rows are searched only now, so functions of the current
-    time have their present value. ``on_connect``: a function that makes the predicate from Spark's schema. It is used
-    with Spark Connect, which does not return analysed expressions."""
+    ``clock_zone``: the JVM's time zone. ``once``: True if the condition is used in a single action. Then functions of
+    the current time have their present value. ``on_connect``: a function that makes the predicate from Spark's schema.
+    It is used with Spark Connect, which does not return analysed expressions."""
 
     spark: SparkSession
     text: str
@@ -109,7 +109,7 @@ def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
     with raised_as_invalid_query(condition, "understand"):
         filtered = frame.where(condition)
         if is_connect(frame.sparkSession):
-            filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
+            filtered.schema  # noqa: B018  (Spark Connect analyses the condition when the schema is requested)
     return filtered
 
 
@@ -138,5 +138,5 @@ def _time_leaf(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
 
 
 def _next(time: ExactTime) -> ExactTime:
-    """The next microsecond."""
+    """Returns the time one microsecond later."""
     return replace(time, nanos=time.nanos + 1000)

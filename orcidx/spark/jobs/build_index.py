@@ -256,7 +256,8 @@ class _Job:
         store = IndexStore.open(path, storage_options=storage_options, create=True)
         if store is None:
             raise InvalidQuery(
-                f"{_shown(path)!r:.80} is not a directory or URL; tasks need one of them to open the files themselves"
+                f"{_shown(path)!r:.80} is neither a directory nor a URL; Spark's tasks open the files, so they need a "
+                "directory or a URL"
             )
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):

@@ -56,8 +56,8 @@ def explain(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DirectoryExplanation:
-    """Explains what ``read`` with this ``where`` would read of a directory of ORC files, and by which evidence the rest
-    is skipped. It also shows what each index would skip on its own. Reads only metadata and indexes.
+    """Explains what ``read`` with this ``where`` would read of a directory of ORC files, and which evidence skips the
+    rest. It also shows what each index would skip on its own. Reads only metadata and indexes.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ __all__ = ["RESULT", "recover", "rewrite"]
 
 
 SMALL_SHARE = 0.75
-"""Files below this share of the target are merged with others. Two larger files would only become one file of the
-target size and a rest."""
+"""Files below this share of the target size are merged with other files. Merging two larger files would only make one
+file of the target size and one small file."""
 OPTIONS = ReadOptions(use_threads=False)
 """The options for a task, which has one core."""
 
@@ -102,8 +102,8 @@ def rewrite(
     ``_orcidx_rewrite/``. If a call is killed during the swap, ``recover`` or the next call completes the swap, whatever
     the options of that call. This is possible once the lease of the killed call has expired, a minute after its last
     renewal. Before that time, a call raises an error. During a swap, and after a kill, orcidx's reads return each row
-    once, with a warning. Spark's own reader and others may see the rows of both the new and the old files, so they may
-    see rows twice. No row is missing. A second call at the same time raises an error.
+    once, with a warning. Spark's own reader and other readers may read both the new and the old files, so they may
+    return rows twice. No row is missing. A second call at the same time raises an error.
 
     Parameters
     ----------
@@ -210,7 +210,8 @@ def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None
     root = describe_source(path, storage_options=storage_options)
     if root.kind not in ("path", "url", "hadoop"):
         raise InvalidQuery(
-            f"{path!r:.80} is not a directory or URL; tasks need one of them to open the files themselves"
+            f"{path!r:.80} is neither a directory nor a URL; Spark's tasks open the files, so they need a directory or "
+            "a URL"
         )
     return root
 

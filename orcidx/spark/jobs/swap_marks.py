@@ -18,9 +18,9 @@ __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
-    """Writes a mark into each directory. It says which old files are replaced by which new file. The marks are written
-    before the first new file gets its name. ``kept_until``: the time until which the old files are kept (seconds since
-    1970)."""
+    """Writes a mark into each directory. A mark says which old files are replaced by which new file. The marks are
+    written before the first new file gets its name. ``kept_until``: the time until which the old files are kept
+    (seconds since 1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {

@@ -120,15 +120,15 @@ def aggregate(
 
 
 def _indexes(rows: Scan) -> DirectoryIndexes | None:
-    """The catalog of the directory. The result is None if a partition column has times. Such times depend on the
-    session's time zone, which a catalog does not record."""
+    """The catalog of the directory. The result is None if a partition column has timestamps. These timestamps depend on
+    the session's time zone, and a catalog does not record this time zone."""
     kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
     return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Totals of files that tasks compute."""
+    """Computes the totals of files in Spark tasks."""
 
     spark: SparkSession
     slots: int

@@ -45,7 +45,7 @@ ASSUMED_SLOTS = 8
 class OrcidxDataSource(DataSource):
     """The format. Its attributes are facts about the session that ``register`` has collected."""
 
-    session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
+    session: dict[str, Any] = {}  # noqa: RUF012  (the registered class replaces the whole dictionary)
     slots: int = ASSUMED_SLOTS
     pushdown: bool = False
 
@@ -109,9 +109,9 @@ class OrcidxDataSource(DataSource):
             )
         if (where := options.get("where")) is not None and may_mean_otherwise(where):
             raise InvalidQuery(
-                f"the option where is parsed without a Spark session. Spark may interpret {where!r:.200} differently, "
-                "because it has escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by "
-                "the condition, or give it to orcidx.spark.read"
+                f"the option 'where' is parsed without a Spark session, so Spark may read {where!r:.200} differently: "
+                "it has escapes, double quotes, strings with a prefix, or comments. Filter the DataFrame by this "
+                "condition instead, or pass the condition to orcidx.spark.read"
             )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(

@@ -24,7 +24,8 @@ __all__ = ["TaskPart", "enough", "pack_sizes", "split_orc", "split_paimon"]
 @dataclass(frozen=True)
 class TaskPart:
     """A part: the smallest unit that a task reads. It is some stripes of an ORC file, or one data file of a Paimon
-    table. ``size``: stored bytes. ``rows``: the least number of rows without a filter, or None if it is not known."""
+    table. ``size``: stored bytes. ``rows``: the number of rows that the part certainly returns, or None if this number
+    is not known."""
 
     what: FileJob | FileTask
     size: int
@@ -77,7 +78,7 @@ def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
 
 def pack_sizes(sizes: Sequence[int], target: int) -> list[int]:
     """The bin of each part, numbered from 0. The largest parts are packed first. Each part goes into the bin with the
-    fewest bytes (LPT).
+    fewest bytes. (This is LPT, the rule of the longest processing time first.)
 
     The number of bins is the total number of bytes divided by the target. There are never more bins than parts.
     """

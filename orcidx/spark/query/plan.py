@@ -51,18 +51,18 @@ __all__ = ["Plan", "assign", "begin_plan", "reads_table"]
 
 
 LEAST_BYTES = 4 << 20
-"""Tasks are not smaller than this, even if slots stay idle, because starting a task costs about 30 ms. In bytes."""
+"""The least bytes of a task, even if slots stay idle, because starting a task costs about 30 ms."""
 FILE_BYTES = 256 << 10
-"""The estimated cost of opening a file, in bytes read. With it, 2,000 files of 100 rows make one task for each slot,
-not 126 tasks."""
+"""The estimated cost of opening a file, in bytes read. With this cost, 2,000 files of 100 rows make one task for each
+slot, not 126 tasks."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """A read before it is cut into parts. ``rows``: the scan, without the details of parts. ``schema``: Spark's JSON.
     ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: the order of the top rows.
-    ``listed``: the number of files and bytes. ``session``: the parts of the read that depend on the session that runs
-    the tasks."""
+    ``listed``: the number and the bytes of the listed files. ``session``: the parts of the read that depend on the
+    session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -211,7 +211,8 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     are not in this schema are added at the end. If a key is also a column of the files, its values, name and type come
     from the directory, and its position is the position in the files
     (``PartitioningUtils.mergeDataAndPartitionSchema``). A key of a given schema comes last, with the given type. Files
-    of old Hive have columns named ``_col0``, ``_col1``. With a given schema, such columns are found by position."""
+    that old versions of Hive wrote have columns named ``_col0``, ``_col1``. With a given schema, such columns are found
+    by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema
@@ -262,7 +263,8 @@ def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] |
 
 
 def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
-    """Spark's type of each column. A column whose type Spark does not have is an error only if the column is wanted."""
+    """Spark's type of each column. Raises an error for a type that Spark does not have, but only if the query requests
+    the column."""
     asked = None
     if query.columns is not None:
         paths = [(one,) if isinstance(one, str) else tuple(one) for one in query.columns]
@@ -330,8 +332,8 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
 def assign(
     plan: Plan, parts: Sequence[TaskPart], target_bytes: int, *, names: Sequence[str] | None = None
 ) -> list[bytes]:
-    """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order, only as many parts are used
-    as the limit needs.
+    """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order, no more parts are used than
+    the limit needs.
 
     ``names``: the names of the batches' columns, if they differ from the schema's names.
     """

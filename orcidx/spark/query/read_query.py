@@ -110,7 +110,9 @@ class Query:
         if isinstance(self.where, TextCondition):
             return self.where.pushed(whole or {}).where
         where = parse_text(self.where)
-        if self.session_zone is None or isinstance(self.where, str):  # the option of the format is a text as well
+        # Without a session zone, the condition comes from the option 'where' of the format orcidx, which is also a
+        # text.
+        if self.session_zone is None or isinstance(self.where, str):
             check_computed(where, schema, case_sensitive=self.case_sensitive)
         if self.session_zone is None:
             unknown = zoned_partitions(partitions or {})
@@ -147,12 +149,12 @@ class Query:
         return OfSession(None, schema, self.case_sensitive, {}, self.clock_zone, planned)
 
     def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
-        """``top``, with its columns spelled as in the schema."""
+        """Returns the sort keys of ``top``, with their columns spelled as in the schema."""
         keys = () if self.top is None else parse_order(self.top)
         return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
 
     def folded(self, name: str) -> str:
-        """A name in the form in which names are compared."""
+        """Returns a name in the form in which the session compares names."""
         return name if self.case_sensitive else name.casefold()
 
     def spelled(self, names: Sequence[str]) -> tuple[str, ...]:

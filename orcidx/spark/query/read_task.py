@@ -60,7 +60,8 @@ class ReadTask:
 
 @contextmanager
 def gone_files_named() -> Iterator[None]:
-    """Explains the error about a missing file: the file existed when the read was planned."""
+    """Raises ``StorageError`` for a missing file. Its message says that the file was deleted after the read was
+    planned."""
     try:
         yield
     except FileNotFoundError as error:
@@ -118,7 +119,7 @@ def _as_type(array: pa.Array, want: pa.DataType) -> pa.Array:
 
 
 def _in_micros(array: pa.Array) -> pa.Array:
-    """Truncates nanoseconds to microseconds, towards the past, at every level of nesting."""
+    """Rounds nanoseconds down to microseconds, at every level of nesting."""
     types, kind = pa.types, array.type
     if types.is_timestamp(kind) and kind.unit == "ns":
         numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -148,5 +149,5 @@ def _in_micros(array: pa.Array) -> pa.Array:
 
 
 def _over(array: pa.Array, want: pa.DataType, child: pa.Array) -> Any:
-    """A list or map with the offsets and nulls of ``array``, and another child."""
+    """A list or map with the offsets and nulls of ``array``, and with ``child`` as its child array."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])

@@ -60,8 +60,9 @@ def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int
 
     Catalyst assumes that the output of a Python function is as large as its input. If the input were a few rows, one
     for each task, Catalyst would broadcast the millions of rows that the tasks read. Here the input is a filtered
-    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. Each number of the range
-    takes a nanosecond. There must be no shuffle, because Catalyst would then use the small actual size of the input.
+    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. Making a number of the
+    range takes a nanosecond. The plan must have no shuffle between the range and the function, because after a shuffle
+    Catalyst knows the actual size of the input, which is small.
     """
     stride = max(1, -(-size // (_NUMBER_BYTES * count)))
     numbers = spark.range(0, count * stride, 1, count)

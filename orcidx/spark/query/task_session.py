@@ -1,4 +1,4 @@
-"""The settings of the session that runs a query. Spark gives them to the tasks of the query.
+"""The settings of the session that runs a query. Spark passes these settings to the tasks of the query.
 
 A Python data source plans without these settings. The planning runs in a separate process, and the session's settings
 may have changed since the format was registered."""
@@ -65,7 +65,7 @@ class OfSession:
         return self.on_clock(rows, property_of(ZONE) or self.default_zone)
 
     def on_clock(self, rows: Scan | TableScan, zone: str) -> Scan | TableScan:
-        """The rows with all times in a time zone."""
+        """Returns the rows, with the times of the predicate and of the partition columns in this time zone."""
         if self.where is not None:
             where = on_session_clock(self.where, self.schema, zone, case_sensitive=self.case_sensitive)
             rows = (

@@ -113,7 +113,7 @@ class SessionFiles:
         return None if access.problem is not None else access.source(url)
 
     def access(self, url: str) -> FileAccess:
-        """How tasks reach a URL."""
+        """Returns the library and the settings with which tasks read a URL."""
         key = authority_of(url)
         if key not in self._accesses:
             scheme, _, authority = key.partition("://")
@@ -248,7 +248,8 @@ def sources_in_session(
 
 
 class _Finder:
-    """Finds out which paths are in the session's file systems. The file systems are opened for the first such path."""
+    """Finds out which paths are in the session's file systems. The file systems are opened when the first such path is
+    found."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

@@ -1,10 +1,10 @@
 """The settings and the metadata of columns that Spark's ORC source reads, and the effect of each in orcidx.
 
-The list in this module has the names in the classes of Spark 4.1's ``datasources.orc``, the names in its ``SQLConf``
-about files, ORC, directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes
-values, orcidx applies the setting or turns off a feature. orcidx turns off "pruning" if the statistics and indexes
-describe other values than the values that Spark reads. It turns off its own "tasks" if these tasks would read other
-values than Spark."""
+``SETTINGS`` has the settings from three sources: the classes of Spark 4.1's ``datasources.orc``; Spark's ``SQLConf``
+(only settings about files, ORC, directories and CHAR); and ``org.apache.orc.OrcConf`` (only settings of readers). If a
+setting changes values, orcidx applies the setting or turns off a feature. orcidx turns off "pruning" if the statistics
+and indexes describe other values than the values that Spark reads. It turns off its own "tasks" if these tasks would
+read other values than Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ SETTINGS: Mapping[str, Setting] = {
     "orc.force.positional.evolution": Setting(
         "false", "pruning", "makes Spark find columns by position, but orcidx finds them by name"
     ),
-    "orc.force.positional.evolution.level": Setting("1", "alike", "of orc.force.positional.evolution"),
+    "orc.force.positional.evolution.level": Setting(
+        "1", "alike", "has an effect only with orc.force.positional.evolution"
+    ),
     "orc.max.file.length": Setting("9223372036854775807", "pruning", "makes Spark read files as if they ended earlier"),
     "spark.sql.orc.impl": Setting("native", "pruning", "makes Hive's reader find the columns"),
     "spark.sql.orc.mergeSchema": Setting(

@@ -13,11 +13,11 @@ from orcidx.spark.types.argument_types import JavaObject
 __all__ = ["ITEM", "PART", "PIECE_BYTES", "items_of", "parts_of", "served_bytes", "text_from_java"]
 
 PIECE_BYTES = 6000
-"""The bytes that one call of py4j requests, which are 8,000 letters of base64. py4j writes a longer answer in pieces of
-8 kB, and the second piece waits 40 ms for an acknowledgement. py4j sends bytes as text, 10 MB a second
+"""How many bytes one call of py4j requests. They are 8,000 characters in base64. py4j writes a longer answer in pieces
+of 8 kB, and the second piece waits 40 ms for an acknowledgement. py4j sends bytes as text, at 10 MB per second
 (docs/decisions/0240)."""
 _TIMEOUT_SECONDS = 30.0
-"""If the JVM sends nothing for so many seconds, it counts as stopped."""
+"""If the JVM sends nothing for this many seconds, reading from it fails."""
 ITEM, PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 

@@ -21,7 +21,7 @@ from orcidx.extras import installed
 __all__ = ["pack"]
 
 INSTALLED_WITH_SPARK = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
-"""Packages that PySpark's own Arrow functions need on every executor. They need not be packed."""
+"""Packages that PySpark's own Arrow functions need on every executor. So ``pack`` leaves these packages out."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = re.compile(r";.*\bextra\b")
 _OF_EXTRAS = ("sqlglot", "fsspec", "fastavro")

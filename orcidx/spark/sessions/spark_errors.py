@@ -1,5 +1,5 @@
-"""Converts errors of Spark to sentences. The errors come from Spark's analysis, or from jobs that Spark runs while it
-makes a relation."""
+"""Converts errors of Spark to messages of one sentence. The errors come from Spark's analysis, or from jobs that Spark
+runs while it makes a relation."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def unknown_column(error: PySparkException) -> str | None:
 
 @contextmanager
 def raised_as_invalid_query(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
-    """Raises Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with the condition.
-    The text of the condition is fetched only for the message, because fetching it may take a round trip to the JVM."""
+    """Raises Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark cannot do with the condition,
+    such as "compute". The text of the condition is fetched only for the message, because fetching it may take a round
+    trip to the JVM."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,4 +1,4 @@
-"""Converts constants of a condition to values with which orcidx compares. Spark has analysed the condition before.
+"""Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
 Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. The JSON
 does not show bytes. If a predicate must be exact, dates, times and bytes are fetched from the JVM."""
@@ -23,18 +23,18 @@ Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
 UNKNOWN = object()
 MOST_VALUES = 2000
-"""The most values that are fetched from the JVM, by one call of a fifth of a millisecond each. For longer lists the
-texts are used."""
+"""The most values of a condition that are fetched from the JVM, by one call of a fifth of a millisecond each. If a
+condition has more values, orcidx uses the texts in Catalyst's JSON."""
 _VALUE = "value of the JVM"
 _EARLIEST = dt.date(1901, 1, 1)
 """Before this date, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _LATEST = dt.date(2037, 1, 1)
 _STEADY_SECONDS = 2 * 86400
-"""Local times and instants have the same order if the zone keeps its offset for this many seconds."""
+"""Local times and instants have the same order if the zone keeps its offset for this many seconds before and after."""
 
 
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
-    """The nodes of an expression. Literals of dates, times and bytes get the values from the JVM."""
+    """Returns the nodes of an expression, after adding the JVM's values to literals of dates, times and bytes."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number

@@ -92,13 +92,14 @@ def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
 
 
 def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
-    """The leaf with a wider range of times. The new leaf is true for every row for which the old leaf is true in at
-    least one time zone."""
+    """Returns a predicate with a wider range of times than the leaf. It is true for every row for which the leaf is
+    true in at least one time zone."""
     path, known = leaf.path, [one for one in values if one is not None]
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
         return replace(leaf, literals=(_shifted(values[0], _FARTHEST_ZONE_NANOS if upper else -_FARTHEST_ZONE_NANOS),))
-    if leaf.negated:  # it matches all times but some, which are other times in another zone; so it skips nothing
+    # A negated leaf matches all times except a few. These few are different times in each zone, so no time is excluded.
+    if leaf.negated:
         return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
     if leaf.op is Op.BETWEEN:
         if len(known) < 2:

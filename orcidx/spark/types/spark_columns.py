@@ -24,7 +24,7 @@ __all__ = ["is_exact_in_spark", "spark_column"]
 _END = object()
 _INTEGERS = pa.types.is_integer
 _INTEGER_LIMIT = 1 << 63
-"""Integers that are pushed lie between the negative of this number and it."""
+"""Only integers between the negative of this limit and the limit are passed to Spark. The limits are excluded."""
 
 
 def spark_column(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:

@@ -2,7 +2,7 @@
 Arrow schemas as Spark uses them.
 
 The types are the same as in ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz
-is read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may be null."""
+is read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may contain nulls."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ORC_NAMES = {
     TypeKind.TIMESTAMP: "timestamp",
     TypeKind.TIMESTAMP_INSTANT: "timestamp",
 }
-"""Spark's names of ORC's types without parts."""
+"""Spark's names of those ORC types that have a fixed name in Spark."""
 PAIMON_NAMES = {
     "BOOLEAN": "boolean",
     "TINYINT": "byte",
@@ -77,7 +77,7 @@ PAIMON_NAMES = {
     "TIMESTAMP": "timestamp_ntz",
     "TIMESTAMP_LTZ": "timestamp",
 }
-"""Spark's names of Paimon's types without parts."""
+"""Spark's names of those Paimon types that have a fixed name in Spark."""
 _ARROW = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -226,7 +226,7 @@ def json_of_schema(schema: Schema) -> Json:
 
 
 def _nullable(kind: Json) -> Json:
-    """The type with nulls allowed at every level, because Spark allows nulls in every file."""
+    """Returns the type with nulls allowed at every level, because Spark assumes that every file may contain nulls."""
     if not isinstance(kind, Mapping):
         return kind
     nullable = {name: True for name in ("nullable", "containsNull", "valueContainsNull") if name in kind}

@@ -54,8 +54,8 @@ public class HadoopFiles {
       .append(file.getModificationTime()).append(PART).append(etag == null ? "" : Served.item(etag));
   }
 
-  // The files that Spark has listed. The text of a status is not used, because in viewfs it also has the path behind
-  // it.
+  // Returns the files that Spark has listed. The text of a status is not used, because in viewfs this text also has the
+  // path in the file system behind viewfs.
   public Object columns(scala.collection.Seq files) {
     Served.Columns columns = new Served.Columns();
     scala.collection.Iterator each = files.iterator();
@@ -63,7 +63,7 @@ public class HadoopFiles {
     return columns.answer();
   }
 
-  // Every file below a directory or prefix. "" if there is no file.
+  // Returns every file below a directory or prefix, and "" if there is no file.
   public Object list(String url) throws java.io.IOException {
     StringBuilder text = new StringBuilder();
     Path path = new Path(url);
@@ -76,7 +76,7 @@ public class HadoopFiles {
     return Served.text(text.toString());
   }
 
-  // One file. "" if it does not exist, "/" for a directory.
+  // Returns the status of one file, "" if the file does not exist, and "/" for a directory.
   public String status(String url) throws java.io.IOException {
     Path path = new Path(url);
     try {
@@ -90,7 +90,7 @@ public class HadoopFiles {
     }
   }
 
-  // Opens a file whose size is known, so that s3a does not ask for its status again. A size of -1 means unknown.
+  // Opens a file. If its size is known, s3a does not request the file's status again. A size of -1 means unknown.
   static FSDataInputStream opened(Path path, Configuration conf, long size) throws java.io.IOException {
     FileSystem files = of(path, conf);
     if (size < 0) return files.open(path);
@@ -106,7 +106,7 @@ public class HadoopFiles {
     }
   }
 
-  // Bytes from an offset on. Fewer bytes at the end of the file.
+  // Reads bytes from an offset on. At the end of the file, fewer bytes are returned.
   public byte[] read(String url, long offset, int length, long size) throws java.io.IOException {
     FSDataInputStream stream = opened(new Path(url), conf, size);
     try {
@@ -117,14 +117,16 @@ public class HadoopFiles {
     }
   }
 
-  // The same, if py4j would send the bytes in several pieces. Returns port and length.
+  // Does the same as read, for so many bytes that py4j would send them in several pieces. Returns the port and the
+  // length.
   public String serve(String url, long offset, int length, long size, byte[] password) throws java.io.IOException {
     return new Served(read(url, offset, length, size)).at(password);
   }
 
-  // Writes a whole file or nothing, if closing the file makes it appear. Otherwise it is first written under another
-  // name. Returns false if the file already exists. "how": "put" replaces the file, "conditional" lets the object store
-  // refuse to replace it, "rename" lets the namenode refuse to.
+  // Writes a whole file or nothing. In object stores, a file appears only when it is closed. In other file systems, the
+  // file is first written under the name "temporary" and then renamed. Returns false if the file already exists. "how":
+  // "put" replaces the file. With "conditional", the object store refuses to replace the file. With "rename", the
+  // namenode refuses to replace the file.
   public boolean write(String url, byte[] data, String how, String temporary) throws java.io.IOException {
     Path path = new Path(url);
     FileSystem files = of(path, conf);
@@ -170,7 +172,8 @@ public class HadoopFiles {
     return true;
   }
 
-  // With the scheme hdfs, the namenode renames in one step. Other file systems are asked first, and then renamed.
+  // With the scheme hdfs, the namenode replaces the old file and renames in one step. In other file systems, the old
+  // file is deleted before the rename.
   boolean renamed(FileSystem files, Path from, Path to, boolean replaces) throws java.io.IOException {
     if (!"hdfs".equals(files.getScheme())) {
       if (replaces) files.delete(to, false);
@@ -205,7 +208,7 @@ public class HadoopFiles {
     return of(path, conf).hasPathCapability(path, CONDITIONAL);
   }
 
-  // A setting, which may also be in a credential provider. Null if it is not set.
+  // Returns a setting, which may also be in a credential provider. Returns null if the setting is not set.
   public String setting(String name) throws java.io.IOException {
     char[] found = conf.getPassword(name);
     return found == null ? null : new String(found).trim();

@@ -1,9 +1,9 @@
 // Restricts the ORC files that Spark reads to those that orcidx's indexes do not exclude.
 //
-// This is an optimizer rule. Janino, which Spark ships, compiles it when orcidx.spark.enable is called. Every scan of
-// Spark's own ORC source with an index gets another index of files, which skips the files that Python names. Meaning
-// and plans stay Spark's: a file is skipped only if a filter that Spark itself tests on each row is true for no row of
-// the file.
+// This is an optimizer rule. Janino, which Spark ships, compiles it when orcidx.spark.enable is called. If a scan of
+// Spark's own ORC source may have an index of orcidx, the scan gets another FileIndex, which is Spark's list of files.
+// The new FileIndex skips the files that Python names. The meaning and the plan of a query stay the same: a file is
+// skipped only if a filter that Spark itself tests on each row is true for no row of the file.
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
@@ -35,8 +35,8 @@ public class IndexedFilesRule extends Rule {
 
   // Calls Python. For a question and a Listing, Python returns the numbers of the files to skip. For the directories of
   // relations, and null for the Listing, Python returns the numbers of the relations that may have an index. Numbers
-  // are separated by commas; the text is empty if there are none. This is a setter, for which py4j makes a proxy of a
-  // Python object.
+  // are separated by commas. The text is empty if there are no numbers. py4j converts the Python object that is passed
+  // to this setter to a proxy.
   public void setAsked(java.util.function.BiFunction asked) { this.asked = asked; }
 
   public TreeNode apply(TreeNode plan) {
@@ -60,7 +60,8 @@ public class IndexedFilesRule extends Rule {
     });
   }
 
-  // The relation of a scan of Spark's own ORC source that has Spark's index of files. Null for any other node.
+  // Returns the relation of a scan of Spark's own ORC source, if the relation still has Spark's own FileIndex. Returns
+  // null for any other node.
   static HadoopFsRelation filesOf(Object node) {
     if (!(node instanceof LogicalRelation) || ((LogicalRelation) node).isStreaming()) return null;
     if (!(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
@@ -69,8 +70,8 @@ public class IndexedFilesRule extends Rule {
     return own ? null : files;
   }
 
-  // The relations that may have an index. Python is called once for all relations: while a query runs, its tasks use
-  // the processors, and each call then waits 2 to 20 ms for them.
+  // Returns the relations that may have an index. Python is called once for all relations, because a call is slow while
+  // a query runs: the tasks of the query use the processors, and the call waits 2 to 20 ms for a free processor.
   static java.util.Set indexed(LogicalPlan plan, java.util.function.BiFunction asked) {
     final java.util.ArrayList relations = new java.util.ArrayList();
     final StringBuilder question = new StringBuilder();
@@ -93,7 +94,7 @@ public class IndexedFilesRule extends Rule {
       if (numbers == null || numbers.length() == 0) return found;
       String[] each = numbers.split(",");
       for (int i = 0; i < each.length; i++) found.add(relations.get(Integer.parseInt(each[i])));
-    } catch (RuntimeException error) { // if Python fails, the index of files stays that of Spark
+    } catch (RuntimeException error) { // if Python fails, the relations keep Spark's own FileIndex
       found.clear();
     }
     return found;
@@ -137,8 +138,8 @@ public class IndexedFilesRule extends Rule {
     return text.toString();
   }
 
-  // Conditions in Catalyst's JSON. It does not show the values of an InSet, so an InSet is written as the In that it
-  // was.
+  // Returns the conditions in Catalyst's JSON. This JSON does not show the values of an InSet, so an InSet is converted
+  // back to an In first.
   static String json(scala.collection.@SEQ@ conditions) {
     StringBuilder text = new StringBuilder("[");
     for (int i = 0; i < conditions.size(); i++) {
@@ -232,8 +233,8 @@ public class IndexedFilesRule extends Rule {
     public scala.Option metadataOpsTimeNs() { return inner.metadataOpsTimeNs(); }
     public String toString() { return inner.toString(); }
     public int hashCode() { return inner.hashCode(); }
-    // This must not be equal to its inner index, because Catalyst drops a change if the plan after it equals the plan
-    // before.
+    // An OrcidxFileIndex must not be equal to its inner index. Otherwise the plan would be equal to the plan before the
+    // rule, and Catalyst would drop the change.
     public boolean equals(Object other) {
       return other instanceof OrcidxFileIndex && inner.equals(((OrcidxFileIndex) other).inner);
     }

@@ -1,7 +1,7 @@
 // A long text or the bytes of a file, which Python fetches at a port of this machine.
 //
 // py4j sends a text above 8 kB in pieces. The second piece waits 40 ms for an acknowledgement. py4j also sends bytes as
-// text, 5 to 14 MB a second. This is true for both kinds of data that the JVM sends: answers, and calls to Python.
+// text, at 5 to 14 MB per second. Both apply to everything that the JVM sends: answers, and calls to Python.
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FileStatus;
 
@@ -29,14 +29,14 @@ public class Served {
     return text.toString();
   }
 
-  // The text itself, if it is short.
+  // Returns a short text unchanged, and a Served object for a long text.
   public static Object text(String text) {
     if (text.length() <= MOST / 3) return text; // a letter takes at most 3 bytes
     byte[] data = text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
     return data.length <= MOST ? (Object) text : new Served(data);
   }
 
-  // Returns port and length. The first client that sends the password gets the length and the bytes.
+  // Returns the port and the length. The first client that sends the password gets the length and the bytes.
   public String at(final byte[] password) throws java.io.IOException {
     final java.net.ServerSocket door = new java.net.ServerSocket(0, 1, java.net.InetAddress.getByName("127.0.0.1"));
     Thread server = new Thread("orcidx serves bytes") {
