@@ -19,8 +19,8 @@ The meaning of ``where``:
 * A literal that cannot have the column's type raises ``InvalidQuery`` when the predicate is bound. A literal that is
   only outside the column's range is compared exactly.
 * pyarrow evaluates comparisons of columns with columns (``id = parent``) and of computed values (``id = id + 0``,
-  ``lower(city) = 'oslo'``). It uses its own rules; see ``computed``.
-* A pyarrow Expression keeps pyarrow's meaning. For example, ``~is_in`` keeps nulls there, but SQL's NOT IN drops them.
+  ``lower(city) = 'oslo'``). pyarrow uses its own rules (see ``computed``).
+* A pyarrow Expression keeps pyarrow's meaning. For example, pyarrow's ``~is_in`` keeps nulls. SQL's NOT IN drops nulls.
 """
 
 from __future__ import annotations

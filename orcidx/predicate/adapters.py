@@ -81,7 +81,7 @@ def from_dnf(where: Sequence[Any]) -> Predicate:
     for any other list.
     """
     if not where:
-        raise InvalidQuery("the filter list is empty; leave where out to read every row")
+        raise InvalidQuery("the filter list is empty; leave out 'where' to read every row")
     if isinstance(where, tuple):
         return _triple(where)
     if all(isinstance(item, tuple) for item in where):

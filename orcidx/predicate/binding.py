@@ -258,7 +258,7 @@ class _Column:
 
     def join(self, kind: Op, *parts: Bound) -> Bound:
         """Joins parts. The negation is already applied to each part. Without negation, ``BETWEEN`` joins them by AND
-        and ``IN`` by OR. With negation, it is the reverse."""
+        and ``IN`` by OR. With negation, ``BETWEEN`` joins them by OR and ``IN`` by AND."""
         return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
 
     # --- operators

@@ -1,5 +1,5 @@
-"""Tests each value of an Arrow array in one pass over its buffers. The functions test 128-bit integers in a range, and
-strings. The lengths and first bytes of strings are compared before the rest.
+"""Tests each value of an Arrow array in one pass over its buffers. Some functions test whether numbers are in a range.
+The other functions test strings, and compare the lengths and first bytes of strings before the rest.
 
 Each function writes one byte, 0 or 1, for every value, including null values. Sizes are checked on entry, and the GIL
 is released. A string is the bytes between two offsets. The offsets must ascend and end within the data, as in every

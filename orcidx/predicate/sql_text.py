@@ -57,7 +57,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
     text.
     """
     if not text.strip():
-        raise InvalidQuery("the SQL text of where is empty")
+        raise InvalidQuery("the SQL text of 'where' is empty")
     try:
         tree = sqlglot.parse_one(text, dialect=OrcidxWhere)
         return _Translator(text, dots_reach).condition(tree)

@@ -47,7 +47,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     Raises
     ------
     Unsupported
-        Spark is older than 4.0, which has no data sources in Python. Use ``orcidx.spark.read`` there.
+        Spark is older than 4.0, so it has no data sources in Python. Use ``orcidx.spark.read`` instead.
 
     Examples
     --------
@@ -76,8 +76,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         "infer_partitions": facts.infers_partitions,
     }
     known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # Spark pickles a class that is created here by value, with its attributes. So the planning process gets these
-    # attributes. The base class is pickled by name.
+    # Spark pickles a class that is created in a function by value, together with its attributes. So the planning
+    # process gets these attributes. The base class is pickled by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:
         spark.conf.set(PUSHDOWN, "true")

@@ -37,8 +37,8 @@ __all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 
 
 class ObstoreBackend:
-    """One object of an obstore store. It is read by ``get`` with a range and ``if_match``. ``get_ranges`` is not used,
-    because it cannot detect a changed object."""
+    """One object in a store of obstore. The object is read by ``get`` with a range and ``if_match``. ``get_ranges`` is
+    not used, because it cannot detect a changed object."""
 
     answers_identity = True
     discards_gaps = True

@@ -1,4 +1,5 @@
-"""``ReadMetrics`` counts what callers requested of a reader, and the requests and the time that this took."""
+"""``ReadMetrics`` counts the ranges that callers requested from a reader, and the requests and seconds for reading
+them."""
 
 from orcidx.storage.read_log import Request
 

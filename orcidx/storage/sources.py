@@ -32,8 +32,8 @@ def describe_source(
     Parameters
     ----------
     source
-        A path or ``os.PathLike``; a URL (``file:`` URLs are local paths, others go to fsspec); bytes or any contiguous
-        buffer; a seekable binary file object; ``(store, path)`` of obstore; or a ``RangeReader``.
+        A path or ``os.PathLike``; a URL (``file:`` URLs are local paths, fsspec opens other URLs); bytes or any
+        contiguous buffer; a seekable binary file object; ``(store, path)`` of obstore; or a ``RangeReader``.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional
@@ -129,7 +129,7 @@ def open_reader(
     FileNotFoundError, PermissionError, IsADirectoryError, StorageError
         The source cannot be opened.
     Unsupported
-        A URL needs a package that is not installed; the message names it.
+        A URL needs a package that is not installed. The message names the package.
 
     Examples
     --------

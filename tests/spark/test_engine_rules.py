@@ -135,7 +135,7 @@ def test_keys_are_looked_up() -> None:
     assert lookup_refusal(LOOKUP) is None
     verdict = decided(LOOKUP)
     assert (verdict.engine, verdict.way) == ("orcidx", "tasks")
-    assert verdict.reason == "few keys of k are looked up, and 8 columns are decoded only for their rows"
+    assert verdict.reason == "a few keys of k are looked up, and 8 columns are decoded only for their rows"
     assert LOOKUP.lookup is not None
     for changed in (
         {"may_read": False},
@@ -148,7 +148,7 @@ def test_keys_are_looked_up() -> None:
         assert decided(facts).way == "named"
     assert decided(replace(LOOKUP, condition=replace(TESTABLE, is_testable=False))).engine == "spark"
     facts = replace(LOOKUP, lookup=replace(LOOKUP.lookup, access_problem="tasks have no key"))
-    assert lookup_refusal(facts) == "few keys of k could be looked up, but tasks have no key"
+    assert lookup_refusal(facts) == "a few keys of k could be looked up, but tasks have no key"
     assert decided(facts).way == "named"
 
 

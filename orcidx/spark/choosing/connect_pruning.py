@@ -43,7 +43,7 @@ _TRUSTED_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 """Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _TRUSTED_DAYS)
 _KINDS = ("path", "hadoop")
-"""The kinds of sources that Spark lists with the same names."""
+"""The kinds of sources whose names also occur in Spark's listing. Spark writes "file:" before a local path."""
 
 
 def certain_predicate(query: Query, schema: StructType) -> Predicate:

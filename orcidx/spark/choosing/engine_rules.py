@@ -82,8 +82,8 @@ class Sizes:
 @dataclass(frozen=True)
 class ConditionFacts:
     """``obstacle``: the reason why the condition can skip no file. ``is_testable``: whether orcidx can evaluate all of
-    the condition and of the keys; None before both were examined. ``skips_nothing``: True if neither the condition nor
-    the keys can skip a file."""
+    the condition and of the keys, or None if this is not yet known. ``skips_nothing``: True if neither the condition
+    nor the keys can skip a file."""
 
     is_given: bool
     has_keys: bool = False
@@ -198,7 +198,7 @@ REFUSALS = (
         lambda f: f.files is not None and f.files.is_listed is False, "Spark does not list the files of this relation"
     ),
 )
-"""Why Spark reads all files. The first reason that holds is given."""
+"""The reasons why Spark reads all files. The first reason that holds is used."""
 
 LOOKUP_REFUSALS: tuple[tuple[Callable[[EngineFacts, LookupFacts, Sizes], bool], str], ...] = (
     (lambda f, one, kept: f.condition.is_testable is not True, ""),
@@ -208,11 +208,12 @@ LOOKUP_REFUSALS: tuple[tuple[Callable[[EngineFacts, LookupFacts, Sizes], bool], 
     (lambda f, one, kept: one.column is None, ""),
     (
         lambda f, one, kept: one.access_problem is not None,
-        "few keys of {one.column} could be looked up, but {one.access_problem}",
+        "a few keys of {one.column} could be looked up, but {one.access_problem}",
     ),
     (lambda f, one, kept: one.may_be_old, ""),
 )
-"""Why orcidx does not look up keys, with a note. The note is empty if the user can change nothing about it."""
+"""The reasons why orcidx does not look up keys, each with a note for the user. The note is empty if the user cannot
+change the reason."""
 
 WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
     (lambda files, kept: not kept.excluded, "all", NO_FILE_SKIPPED),
@@ -225,7 +226,7 @@ WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
     (lambda files, kept: kept.saves_little, "all", f"a filter on the names of files {_COSTS_MORE}"),
     (lambda files, kept: True, "filtered", "the remaining files are selected by a filter on their names"),
 )
-"""How Spark reads the remaining files. The first way that holds is used."""
+"""The ways in which Spark reads the remaining files. The first way whose test is true is used."""
 
 
 def refusal(facts: EngineFacts) -> str | None:
@@ -254,7 +255,7 @@ def decide(facts: EngineFacts) -> EngineVerdict | None:
         return None
     if facts.lookup is not None and lookup_refusal(facts) is None:
         column, columns = facts.lookup.column, facts.lookup.columns
-        reason = f"few keys of {column} are looked up, and {columns} columns are decoded only for their rows"
+        reason = f"a few keys of {column} are looked up, and {columns} columns are decoded only for their rows"
         return EngineVerdict("orcidx", reason, "tasks")
     return next(EngineVerdict("spark", why, way) for holds, way, why in WAYS if holds(files, files.kept))
 

@@ -72,7 +72,7 @@ def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Sur
 
 
 def as_listed(files: ListedFiles) -> Listing:
-    """The examined files as a listing. It is Spark's own listing, or a listing made from orcidx's."""
+    """The examined files as a listing: Spark's own listing, or a listing made from the sources that orcidx listed."""
     return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
 
 

@@ -52,7 +52,8 @@ _CLOCK_SLACK = dt.timedelta(days=1)
 """The time of a later action may be earlier than the present time, by less than this value. This happens because clocks
 of machines differ, and because an hour repeats when summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
-"""Spark's own rules after which a comparison has a bare column on one side and a literal on the other."""
+"""Rules of Spark's optimizer. After these rules, a comparison has a bare column on one side and a literal on the other
+side."""
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "EqualNullSafe": Op.EQ_NULL_SAFE,
@@ -127,7 +128,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     relation. Only classic sessions are supported.
 
     ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
-    not compared by their bytes. They are given here because Catalyst's JSON does not show collations."""
+    not compared by their bytes. This argument is needed because Catalyst's JSON does not show collations."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":  # e.g. for _metadata, whose columns are added below the filter
@@ -210,7 +211,7 @@ def _untestable_reasons(condition: JavaObject, parts: Sequence[Nodes], columns: 
 
 
 def _and(condition: JavaObject) -> list[JavaObject]:
-    """The expressions of the conjuncts, in the order of ``conjuncts``."""
+    """The expressions of the conjuncts, in the order of ``analysed_conjuncts``."""
     waiting, found = [condition], []
     while waiting:
         one = waiting.pop()
@@ -308,8 +309,9 @@ def _inlined(nodes: Nodes) -> Nodes:
 def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
     """A predicate that is true for every row for which a conjunct may be true, in any action from now on.
 
-    ``folded``: the conjunct with the current time as a constant. If a column must be at or after a time that only
-    increases, it is also at or after the present value of the time. Nothing is known about other functions of the time.
+    ``folded``: the conjunct with the current time as a constant. If a conjunct requires that a column is at or after a
+    time that only increases, then the column is also at or after the present value of this time. Nothing is known about
+    other functions of the time.
     """
     may = condition_of_json(folded, clock)
     if not _uses_current_time(before):

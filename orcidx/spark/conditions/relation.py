@@ -45,7 +45,7 @@ COMPILED_ABOVE_FILES = 1000
 """With more files than this, a Java class of orcidx returns the paths, sizes and times. Compiling the class takes 0.3
 s, once in a process. The class returns 20,000 files in 35 ms. Spark's text of the files' statuses takes 400 ms."""
 LISTED_PER_LOOKUP = 4
-"""To look up one path costs as much as to list this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
+"""Looking up one path costs as much as listing this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
 a glob of their names."""
 _MOST_UNUSUAL = 200
 """The most names with unusual characters that the JVM encodes, by one call each."""
@@ -113,7 +113,8 @@ class Relation:
         slices = [part.mkString("\x01") for part in parts]
         text = "\x01".join(slices)
         found = _STATUS.findall(text)
-        if len(found) != count or text.count("; isDirectory=") != count:  # a name may look like the rest of a status
+        # A file's name may contain text that looks like a part of a status. Then the compiled class is used.
+        if len(found) != count or text.count("; isDirectory=") != count:
             return listing_of(SessionFiles(self.spark).columns(files))
         names, sizes, times = zip(*found) if found else ((), (), ())
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))

@@ -2,8 +2,8 @@
 
 A file is skipped only if its size and time are the same in Spark's listing, in orcidx's listing of the directory, and
 in the catalog of the indexes. Every other file is read. Spark's listing is fetched only if orcidx's listing and the
-catalog allow a file to be skipped. Statistics of a column are used if the file's type is that of the relation, or
-widens to it without changing a value.
+catalog allow a file to be skipped. Statistics of a column are used if the column's type in the file is the type in the
+relation, or widens to the type in the relation without changing a value.
 """
 
 from __future__ import annotations
@@ -340,8 +340,8 @@ class _IndexCost:
         )
 
     def is_too_high(self, rest: int) -> bool:
-        """Whether using the remaining indexes would cost too much. It is assumed that they exclude the same share of
-        files as the indexes used so far."""
+        """Whether using the remaining indexes would cost too much. It is assumed that the remaining indexes exclude the
+        same share of files as the indexes used so far."""
         expected = COST_SHARE * self._saved * (self.excluded + self.excluded / self.asked * rest) - self.once
         return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
 

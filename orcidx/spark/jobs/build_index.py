@@ -117,7 +117,7 @@ def build_file_index(
         Indexes of up to this many bytes (default 500) are stored in the catalog, so planning needs no request for each
         of these indexes.
     rebuild
-        Build all indexes again, including those that exist.
+        Build all indexes again, including existing indexes.
     single_writer
         The caller guarantees that no other job writes to this directory at the same time. This is required for a
         storage that cannot create a file exclusively.
@@ -129,8 +129,8 @@ def build_file_index(
     Returns
     -------
     pyarrow.Table
-        One row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. The bytes of an
-        index are those that ``paimon.build_file_index`` makes.
+        One row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. An index has the
+        same bytes as an index that ``paimon.build_file_index`` makes.
 
     Raises
     ------

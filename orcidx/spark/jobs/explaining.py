@@ -92,7 +92,7 @@ def explain(
     """
     if where is None:
         raise InvalidQuery(
-            "where is None, but without a condition nothing is skipped; call describe() to see which indexes exist"
+            "'where' is None, but without a condition nothing is skipped; call describe() to see which indexes exist"
         )
     facts = facts_of(spark)
     storage_options = with_secrets(storage_options)

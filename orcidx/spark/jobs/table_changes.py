@@ -145,8 +145,8 @@ def delete(
     everything
         Delete every row. Then ``where`` must not be given.
     isolation
-        With "serializable", matching rows that others append in the meantime are deleted too. With "snapshot" they are
-        kept.
+        With "serializable", matching rows that other writers append during the call are deleted too. With "snapshot"
+        these rows are kept.
     dry_run
         Only return the plan; change nothing.
     target_bytes

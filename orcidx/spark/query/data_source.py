@@ -39,7 +39,7 @@ OPTIONS = (
 TABLE_PROPERTIES = {"owner", "provider"}
 """Options that Spark adds to the options of a CREATE TABLE. Users have no reason to give both."""
 ASSUMED_SLOTS = 8
-"""The assumed number of tasks that run at once, if it is not known."""
+"""The assumed number of tasks that run at once, if the real number is not known."""
 
 
 class OrcidxDataSource(DataSource):
@@ -67,7 +67,7 @@ class OrcidxDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         asked = self._options().get("pushdown", str(self.pushdown))
         if asked.lower() not in ("true", "false"):
-            raise InvalidQuery(f"the option pushdown must be true or false, not {asked!r}")
+            raise InvalidQuery(f"the option 'pushdown' must be true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -222,8 +222,8 @@ class OrcidxReader(DataSourceReader):
         return [TaskPartition(task) for task in assign(plan, parts, target, names=schema.names)]
 
     def _where(self, schema: pa.Schema) -> Predicate | None:
-        """The filters that Spark has pushed, and the option ``where``, which may name columns that Spark does not
-        know."""
+        """Joins the filters that Spark has pushed and the option ``where`` by AND. The option may name columns that are
+        not in Spark's schema."""
         pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
         where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
         return where

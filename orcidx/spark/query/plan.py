@@ -160,7 +160,7 @@ def _begin_orc(query: Query) -> Plan:
 
 
 def _by_directory(rows: Scan) -> Scan:
-    """Removes from a scan the files that their partition values exclude."""
+    """Removes the files that are excluded by their partition values from a scan."""
     request = rows.request
     if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
         return rows

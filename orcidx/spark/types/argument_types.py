@@ -35,7 +35,8 @@ OnePath: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, directory, glob or URL prefix, or a list of these."""
 Given: TypeAlias = str | Predicate | pc.Expression | Sequence[Any]
-"""A predicate in one of the forms that orcidx itself reads: SQL text, ``col``, pyarrow's form, a DNF list."""
+"""A condition in one of the forms that orcidx itself reads: SQL text, a predicate built with ``col``, a pyarrow
+Expression, or a DNF list."""
 Where: TypeAlias = "Given | Column"
 """``Given``, or a Column of Spark."""
 Schema: TypeAlias = "StructType | pa.Schema | Mapping[str, Any] | str"
@@ -44,7 +45,7 @@ SortBy: TypeAlias = str | Sequence[str | tuple[str, str]]
 """Names, or tuples (name, "descending")."""
 ClusterBy: TypeAlias = str | Sequence[str]
 KeyFrames: TypeAlias = "Mapping[str, DataFrame] | None"
-"""The wanted keys of each column, as a DataFrame with one column."""
+"""For each column, the wanted keys as a DataFrame with one column."""
 TableName: TypeAlias = "str | os.PathLike[str] | Table"
 """A Paimon table: its directory, or an open table."""
 JavaObject: TypeAlias = Any
