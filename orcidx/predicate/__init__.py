@@ -166,7 +166,8 @@ class Column(Values):
         return f"col({', '.join(map(repr, self._path))})"
 
     def is_in(self, values: Iterable[Any]) -> Leaf:
-        """SQL IN. The result is also NULL where no value matches and one of the values is None.
+        """SQL IN: whether the column equals one of the values. The result is also NULL where no value matches and one
+        of the values is None.
 
         Parameters
         ----------
@@ -190,7 +191,7 @@ class Column(Values):
     """``is_in`` under the name that pyarrow, pandas and Spark use."""
 
     def between(self, low: object, high: object) -> Leaf:
-        """``low <= column <= high``, both ends included.
+        """Whether ``low <= column <= high``. Both ends are included.
 
         Parameters
         ----------
@@ -287,7 +288,7 @@ class Column(Values):
         return Leaf(self._path, Op.CONTAINS, (text,))
 
     def like(self, pattern: str | bytes, *, escape: str = "\\") -> Leaf:
-        """SQL LIKE.
+        """SQL LIKE: whether the value matches a pattern.
 
         Parameters
         ----------

@@ -88,7 +88,7 @@ def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[
 
 
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
-    """For each side, whether it has a floating type for rows of the schema."""
+    """Returns for each side whether it has a floating type for rows of the schema."""
     from pyarrow import acero
 
     spare = max(schema.names, key=len, default="") + "_"

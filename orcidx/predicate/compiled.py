@@ -53,7 +53,7 @@ def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: in
 
 
 def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | None:
-    """For each integer, whether it is in a closed range. Both ends must fit the type of the integers."""
+    """Returns for each integer whether it is in a closed range. Both ends must fit the type of the integers."""
     if not ENABLED or values.dtype not in _RANGED or not (values.flags.aligned and values.flags.c_contiguous):
         return None
     if low > high:
@@ -66,13 +66,13 @@ def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | No
 _FAST = compares.is_within_fast()
 _RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
 """The types of integers that a compiled loop tests faster than NumPy. For 64-bit integers, a loop without AVX2 takes
-0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take 0.38 and 0.5 ns, and a loop with AVX2 takes 0.25
-ns."""
+0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take 0.38 and 0.5 ns, and a loop with AVX2 takes
+0.25 ns."""
 
 
 def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:
-    """For each double, whether it is in a closed range. NaN is in no range. A range is empty if one of its ends is
-    NaN."""
+    """Returns for each double whether it is in a closed range. NaN is in no range. A range is empty if one of its ends
+    is NaN."""
     if not (ENABLED and _FAST and values.flags.aligned and values.flags.c_contiguous):
         return None
     found = new_mask(len(values))
@@ -81,7 +81,7 @@ def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> B
 
 
 def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """For each value of a binary array, whether it satisfies both ends of a range. The result at null rows is
+    """Returns for each value of a binary array whether it satisfies both ends of a range. The result at null rows is
     undefined."""
 
     def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
@@ -93,8 +93,8 @@ def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray 
 
 
 def match_text(leaf: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """For each value of a binary array, whether the leaf without its negation is TRUE. The result at null rows is
-    undefined."""
+    """Returns for each value of a binary array whether the leaf without its negation is TRUE. The result at null rows
+    is undefined."""
     return _match(values, partial(_ask, leaf))
 
 

@@ -205,7 +205,7 @@ class Computed(Values):
         return comparison_of(Comparisons(tuple(parts)), strict=is_strict(self))
 
     def between(self, low: object, high: object) -> External:
-        """``low <= value <= high``, both ends included."""
+        """Whether ``low <= value <= high``. Both ends are included."""
         both = (Op.GE, _value(self), _value(low)), (Op.LE, _value(self), _value(high))
         return comparison_of(Comparisons(both, every=True), strict=is_strict(self))
 

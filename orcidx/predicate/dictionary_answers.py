@@ -69,7 +69,7 @@ class DictionaryAnswer:
         self._runs = edges.reshape(-1, 2).tolist() if len(edges) <= 2 * FEW_RUNS else None
 
     def at(self, codes: Codes, valid: BoolArray | None) -> BoolArray:
-        """For each code, whether the leaf is TRUE. The result is undefined where the codes are not ``valid``."""
+        """Returns for each code whether the leaf is TRUE. The result is undefined where the codes are not ``valid``."""
         if self._runs is None:
             found: BoolArray = self._matches[codes if valid is None else np.where(valid, codes, 0)]
             return found

@@ -115,8 +115,8 @@ def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
 def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
-    """For each row, whether the expression is true in pyarrow. Before the evaluation, columns are converted to the
-    types in ``schema``.
+    """Returns for each row whether the expression is true in pyarrow. Before the evaluation, columns are converted to
+    the types in ``schema``.
 
     Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """

@@ -15,7 +15,7 @@ __all__ = ["conjuncts", "fold", "leaves", "parts", "rewritten"]
 
 T = TypeVar("T")
 Part = Leaf | BoundLeaf | Constant | External
-"""A node of a tree below its ANDs and ORs."""
+"""A node of a predicate's tree that is neither an AND nor an OR."""
 
 
 def fold(

@@ -31,7 +31,7 @@ def new_array(count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def new_mask(rows: int) -> BoolArray:
-    """A mask with undefined content."""
+    """Returns a mask with undefined content."""
     return new_array(rows, np.bool_)
 
 

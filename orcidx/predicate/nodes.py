@@ -382,15 +382,15 @@ def _needs_parentheses(node: Node) -> bool:
 
 
 def all_of(*nodes: P) -> P:
-    """The conjunction of nodes, flattened. The constant True is dropped, and False makes the result False. Without
-    nodes the result is True."""
+    """Joins nodes by AND. Nested ANDs are flattened. The constant True is dropped, and False makes the result False.
+    Without nodes the result is True."""
     joined: P = _joined(And, nodes, neutral=True)
     return joined
 
 
 def any_of(*nodes: P) -> P:
-    """The disjunction of nodes, flattened. The constant False is dropped, and True makes the result True. Without nodes
-    the result is False."""
+    """Joins nodes by OR. Nested ORs are flattened. The constant False is dropped, and True makes the result True.
+    Without nodes the result is False."""
     joined: P = _joined(Or, nodes, neutral=False)
     return joined
 

@@ -19,7 +19,7 @@ sorted literals."""
 
 
 def weight_of(predicate: Predicate | None) -> int:
-    """Bytes of a predicate. They include the memory that binding and evaluation add."""
+    """Returns the bytes of memory of a predicate, including the memory that binding and evaluation add."""
     return sum(map(_weight_of_part, parts(predicate)))
 
 

@@ -114,7 +114,7 @@ class Folder:
         )
 
     def read(self, name: str) -> bytes | None:
-        """All bytes of an object. None if it does not exist."""
+        """Returns all bytes of an object, or None if the object does not exist."""
         with self._failing("reading", name) as (store, path):
             try:
                 return store.read(path)
@@ -148,7 +148,8 @@ class Folder:
             return sorted(below_here, key=lambda stored: stored.name)
 
     def uploads(self) -> tuple[Upload, ...]:
-        """Unfinished uploads below the folder, with relative paths. Empty if the store cannot list them."""
+        """Lists unfinished uploads below the folder, with relative paths. The result is empty if the store cannot list
+        uploads."""
         with self._failing("listing the uploads of", "") as (store, path):
             base = _plain(path) + "/"
             return tuple([replace(one, path=_plain(one.path).removeprefix(base)) for one in store.uploads(path)])

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
-"""fsspec's names of storages in which a file appears only when it is complete, and in which renaming copies the
+"""fsspec's names of storages in which a file appears only when it is complete. In these storages, renaming copies the
 file."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
 _memory_lock = Mutex()

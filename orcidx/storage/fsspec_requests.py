@@ -24,7 +24,7 @@ _LARGEST_WHOLE = 64 << 20
 
 
 def _total_of(content_range: str | None) -> int | None:
-    """The size in ``bytes 0-99/1234``."""
+    """Returns the object's size from a Content-Range such as ``bytes 0-99/1234``."""
     total = (content_range or "").rpartition("/")[2]
     return int(total) if total.isascii() and total.isdigit() else None
 

@@ -90,7 +90,7 @@ class BytesReader(ReaderAtHand):
         return self.read_ranges(ranges)
 
     def whole(self) -> memoryview | None:
-        """All bytes."""
+        """Returns all bytes."""
         return self._view
 
     def close(self) -> None:

@@ -44,8 +44,8 @@ class KeptTail:
     shared: SharedTails | None = field(default=None, repr=False, compare=False)
 
     def read(self, metrics: Counts | None = None) -> memoryview | None:
-        """The bytes of the tail. None if they cannot be read or if their CRC-32 differs. ``metrics`` counts the
-        requests."""
+        """Returns the bytes of the tail, or None if the bytes cannot be read or their CRC-32 differs. ``metrics``
+        counts the requests."""
         shared = SharedTails((self,)) if self.shared is None else self.shared
         data = shared.bytes_of(self, metrics)
         return data if data is not None and zlib.crc32(data) == self.crc else None
@@ -65,7 +65,7 @@ class SharedTails:
         self._fetches: dict[Any, _Fetch] = {}
 
     def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
-        """The bytes of one tail. None if its object cannot be read."""
+        """Returns the bytes of one tail, or None if the object with the tail cannot be read."""
         try:
             fetches = self._fetches
             if not fetches:  # two threads may send the same request at the same time

@@ -49,7 +49,7 @@ class RecordingReader:
         return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
 
     def size(self) -> int:
-        """``RangeReader.size`` of the other reader.
+        """Calls ``RangeReader.size`` of the other reader.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class RecordingReader:
         return self.reader.size()
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
-        """``RangeReader.read_tail`` of the other reader, recorded.
+        """Calls ``RangeReader.read_tail`` of the other reader, and records the call.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class RecordingReader:
         return self.reader.read_tail(length)
 
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """``RangeReader.read_ranges`` of the other reader, recorded.
+        """Calls ``RangeReader.read_ranges`` of the other reader, and records the call.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class RecordingReader:
         return self.reader.read_ranges(ranges, most=most)
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """``RangeReader.aread_ranges`` of the other reader, recorded.
+        """Calls ``RangeReader.aread_ranges`` of the other reader, and records the call.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class RecordingReader:
         return await self.reader.aread_ranges(ranges, most=most)
 
     def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-        """``start_read`` of the other reader, recorded.
+        """Calls ``start_read`` with the other reader, and records the call.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class RecordingReader:
         return start_read(self.reader, ranges, most=most)
 
     def fingerprint(self) -> Fingerprint:
-        """``RangeReader.fingerprint`` of the other reader.
+        """Calls ``RangeReader.fingerprint`` of the other reader.
 
         Returns
         -------

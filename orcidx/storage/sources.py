@@ -143,7 +143,7 @@ def open_reader(
 
 
 def text_of(source: object) -> str:
-    """A path as text."""
+    """Converts a path to text."""
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"a path must be text or os.PathLike, not a {type(source).__name__}")
     text = os.fspath(source)

@@ -297,10 +297,10 @@ class Store(Protocol):
     ) -> RangeReader: ...
 
     def file(self, path: str) -> Found | None:
-        """The object of this name. None if there is no object, or if the name is a directory."""
+        """Returns the object with this name. Returns None if there is no object, or if the name is a directory."""
 
     def walk(self, path: str) -> list[Found]:
-        """All objects below a directory or prefix, including hidden ones, in any order. Empty if there are none."""
+        """Lists all objects below a directory or prefix, including hidden objects, in any order."""
 
     def expand(self, source: Source, path: str) -> list[Source]:
         """The files that a source names: the file itself, or the visible files of a directory, prefix or glob."""

@@ -27,8 +27,8 @@ MOST_KEYS = 100_000
 """The most keys that are looked up one by one. For more keys only their range is used."""
 SMALL_BYTES = 16 << 20
 """The largest size in bytes, by Spark's estimate, of a frame whose keys are collected without a shuffle. Spark's
-``distinct`` is a job of two stages with a shuffle. It took 280 ms for 100 keys, and collecting the same keys took 80
-ms."""
+``distinct`` is a job of two stages with a shuffle. It took 280 ms for 100 keys, and collecting the same keys took
+80 ms."""
 _NARROW = ("Project", "Filter")
 _MEASURED = ("LocalRelation", "InMemoryRelation", "Range")
 """Kinds of plans without inputs. Spark knows how many rows such a plan has. For files, Spark knows the stored bytes.

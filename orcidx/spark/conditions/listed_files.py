@@ -80,7 +80,7 @@ class ClientFiles:
         return [(store, np.array(numbers, np.int64)) for store, numbers in stores_of(self.sources)]
 
     def some(self, numbers: Int64s) -> ClientFiles:
-        """Only the files with these numbers."""
+        """Returns only the files with these numbers."""
         return ClientFiles([self.sources[number] for number in numbers.tolist()])
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:

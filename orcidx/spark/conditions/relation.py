@@ -42,8 +42,8 @@ FILES_A_CALL, FEW_FILES = 12, 120
 8 kB takes 40 ms longer, because its second packet waits for an acknowledgement that the kernel delays (22 files take
 0.4 ms, 24 files 43 ms)."""
 COMPILED_ABOVE_FILES = 1000
-"""With more files than this, a Java class of orcidx returns the paths, sizes and times. Compiling the class takes 0.3
-s, once in a process. The class returns 20,000 files in 35 ms. Spark's text of the files' statuses takes 400 ms."""
+"""With more files than this, a Java class of orcidx returns the paths, sizes and times. Compiling the class takes
+0.3 s, once in a process. The class returns 20,000 files in 35 ms. Spark's text of the files' statuses takes 400 ms."""
 LISTED_PER_LOOKUP = 4
 """Looking up one path costs as much as listing this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
 a glob of their names."""
@@ -76,14 +76,13 @@ class Relation:
 
     @cached_property
     def _files_relation(self) -> Any:
-        """Spark's own relation of files. It is None if the plan is not such a relation. Each step is a call to the
-        JVM."""
+        """Spark's own relation of files, or None if the plan is not such a relation. Each step is a call to the JVM."""
         plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
         return plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
 
     @cached_property
     def _location(self) -> Any:
-        """Spark's file index. It is None if this kind of file index does not give its files."""
+        """Spark's file index, or None if this kind of file index does not give its files."""
         if self._files_relation is None:
             return None
         location = self._files_relation.location()
@@ -121,7 +120,8 @@ class Relation:
 
     @cached_property
     def partition_columns(self) -> frozenset[str] | None:
-        """The columns whose values come from directories or the catalog. It is None if Spark does not give them."""
+        """The columns whose values come from directories or the catalog, or None if Spark does not give these
+        columns."""
         if is_connect(self.spark) or self._files_relation is None:
             return None
         return frozenset(self._files_relation.partitionSchema().fieldNames())

@@ -126,7 +126,7 @@ class SurvivingFiles:
         )
 
     def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
-        """For each file of Spark's own listing, whether it is read."""
+        """Returns for each file of Spark's own listing whether it is read."""
         kept = np.ones(len(listing.names), np.bool_)
         if not self.ruled_out.any():
             return kept
@@ -205,8 +205,8 @@ def with_old_times(
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
-    """For each source, the position of the file with the same size and time in Spark's listing. The position is -1 if
-    there is no such file."""
+    """Returns for each source the position of the file with the same size and time in Spark's listing. The position is
+    -1 if there is no such file."""
     by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):

@@ -85,7 +85,7 @@ def error_from(error: str, file: str) -> OrcidxError:
 
 @dataclass(frozen=True)
 class FileJobTask:
-    """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and the file's row in the
+    """For ``mapInArrow``: makes a row of ``schema`` for each file. ``make`` gets the file and the file's row in the
     table of the job.
 
     The paths of the files are relative to the directory ``root``. ``settle`` is called with the rows of each batch

@@ -359,7 +359,8 @@ class _Job:
 
 
 def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[list[tuple[str, Source]]]:
-    """Groups of files. Each large file forms its own group. Small files are grouped in the order of their names."""
+    """Yields groups of files. Each large file forms its own group. Small files are grouped in the order of their
+    names."""
     waiting: list[tuple[str, Source]] = []
     size = 0
     for name, source in files:

@@ -37,7 +37,7 @@ def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) 
 
 
 def keys_of_partitions(count: int) -> npt.NDArray[np.int32]:
-    """For each of ``count`` partitions, a number that Spark's ``repartition(count, column)`` puts into this
+    """Returns for each of ``count`` partitions a number that Spark's ``repartition(count, column)`` puts into this
     partition."""
     keys = np.full(count, -1, np.int32)
     start, size = 0, 16 * count + 64

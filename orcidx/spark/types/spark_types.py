@@ -124,7 +124,7 @@ def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
 
 
 def struct_json(fields: Sequence[tuple[str, Json]]) -> Json:
-    """A struct. ``fields`` has the name and type of each field."""
+    """Makes a struct type. ``fields`` has the name and type of each field."""
     return {"type": "struct", "fields": [field_json(name, kind) for name, kind in fields]}
 
 
