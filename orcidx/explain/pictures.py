@@ -2,7 +2,8 @@
 
 The elements of a picture wrap and stretch with the page, and take their colours from the style of the page. So the
 same picture works on a telephone and a wide screen, in light and in dark mode. A picture has at most ``MOST_CELLS``
-marks. If there are more row groups, each mark represents several row groups. The text of the mark gives their number."""
+marks. If there are more row groups, each mark represents several row groups. The text of the mark gives their
+number."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Table:
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
-            raise InvalidQuery("top is given without limit; give limit to say how many rows to return")
+            raise InvalidQuery("'top' is given without 'limit'; give 'limit' to say how many rows to return")
         read = (
             self.table_schema.by_name if names is None else [one if isinstance(one, str) else one[0] for one in names]
         )

@@ -35,7 +35,7 @@ __all__ = [
 
 _MAGIC = re.compile(r"[*?\[]")
 _LISTED_AT_ONCE = 16
-"""The number of directories that are listed at the same time. It equals the number of concurrent requests."""
+"""The maximum number of directories in stores that are listed at the same time."""
 
 
 def is_pattern(path: str) -> bool:

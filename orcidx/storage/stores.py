@@ -385,7 +385,7 @@ def of_text(text: str, storage_options: Mapping[str, Any]) -> Source:
     match = _URL.match(text)
     scheme = "" if match is None else "*" if "::" in text else (match[1] or match[2]).lower()
     found = _class_in(_OF_SCHEME.get(scheme) or _OF_SCHEME["*"]).describe(text, storage_options)
-    assert found is not None, "a store has the schemes that its line says"
+    assert found is not None, "a store class has to accept the schemes that the table lists for it"
     return found
 
 
