@@ -1,12 +1,12 @@
-"""Extension modules: every ``.pyx`` under ``orcidx/`` is one extension.
+"""Builds the extension modules. Every ``.pyx`` file below ``orcidx/`` is one extension.
 
 Environment switches (see CONTRIBUTING.md):
 
 ``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-Og -g1``
 ``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
-``ORCIDX_FUZZ=1``      the same with libFuzzer's counters, for clang (``CC=clang``; tests/bad/fuzz_targets)
+``ORCIDX_FUZZ=1``      the sanitizer build with libFuzzer's counters, for clang (``CC=clang``; tests/bad/fuzz_targets)
 ``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
-``ORCIDX_HALVES=1``    128-bit integers in two halves, as with a compiler that has none (``orc/int128.pxd``)
+``ORCIDX_HALVES=1``    128-bit integers as two words, as for compilers without 128-bit integers (``orc/int128.pxd``)
 """
 
 import json
@@ -35,12 +35,13 @@ COVERAGE = switch("ORCIDX_COVERAGE")
 METADATA_ALONE = sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]) and not any(
     "build" in word for word in sys.argv[2:]
 )
-"""pip asks twice for what the package is before it builds it, and an sdist holds no C: neither translates anything."""
+"""Whether the command needs no C files, so that Cython is not called. Before pip builds the package, it asks twice for
+the metadata. The metadata and an sdist need no C files."""
 
 MSVC = sys.platform == "win32"
 compile_args = ["-Og", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
 if MSVC:
-    compile_args = []  # setuptools gives it /O2, and it has no other words in common
+    compile_args = []  # setuptools passes /O2 itself, and MSVC does not know the options of gcc
 link_args: list[str] = []
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -48,7 +49,7 @@ if SANITIZE:
     link_args += flags
 if FUZZ:
     compile_args += ["-O1", "-fsanitize=fuzzer-no-link"]
-    link_args = ["-shared-libsan"]  # the runtime is preloaded, with libFuzzer in it
+    link_args = ["-shared-libsan"]  # the sanitizer runtime is a shared library with libFuzzer; .ci/fuzz preloads it
 macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
 macros += [("ORCIDX_HALVES", "1")] if switch("ORCIDX_HALVES") else []
 
@@ -66,14 +67,15 @@ def arguments(name: str) -> list[str]:
 
 
 SHARED_SOURCES = [ROOT / "setup.py", *(ROOT / "orcidx").rglob("*.pxd")]
-"""Of what each module may depend on."""
+"""The files on which every module may depend."""
 
 
 def is_translated(source: Path) -> bool:
-    """Whether the C beside a ``.pyx`` was made of it as it stands, by this Cython, for this kind of build.
+    """Whether the C file of a ``.pyx`` file is up to date, and was made by this Cython version for this kind of build.
 
-    Cython compares with its own ``.pxd`` files, too. pip unpacks those anew for each build, so that a second
-    ``pip install`` translated and compiled everything once more.
+    Cython itself also compares the age of the C file with the age of Cython's own ``.pxd`` files. pip unpacks these
+    files again for each build. So with Cython's comparison, a second ``pip install`` translated and compiled every
+    module again.
     """
     target = source.with_suffix(".c")
     newest = max(path.stat().st_mtime for path in (source, *SHARED_SOURCES))
@@ -94,7 +96,7 @@ def module_name(source: Path) -> str:
 
 
 def extension(source: Path) -> Extension:
-    """The extension of a ``.pyx``: of its C, where that need not be made again."""
+    """Returns the extension of a ``.pyx`` file. Its source is the C file, if the C file is up to date."""
     path = source.relative_to(ROOT)
     return Extension(
         module_name(source),
@@ -108,13 +110,14 @@ def extension(source: Path) -> Extension:
 extensions = [extension(path) for path in sorted((ROOT / "orcidx").rglob("*.pyx"))]
 
 SHARED = "orcidx._cython"
-"""What typed memoryviews need, once instead of in each module: that halved the processor time of the build."""
+"""The module with Cython's code for typed memoryviews. All other modules share this code, which halved the processor
+time of the build."""
 
 extensions += [Extension(SHARED, sources=[], extra_compile_args=arguments(SHARED), extra_link_args=link_args)]
 
 
 def translated() -> list[Extension]:
-    """The extensions with their C, the longest first: all cores end together."""
+    """Translates the extensions to C. The longest come first, so that all cores finish at about the same time."""
     from Cython.Build import cythonize
 
     modules = cythonize(
@@ -136,7 +139,7 @@ def translated() -> list[Extension]:
 
 
 def bill_of_materials(name: str, version: str, requirements: list[str]) -> dict[str, object]:
-    """What a wheel is made of, as CycloneDX has it: Cython's C, which is compiled in, and what is needed beside it."""
+    """Lists the components of a wheel in the CycloneDX format: Cython, whose C is compiled in, and the required packages."""
     needed = sorted({re.match(r"[\w.-]+", one)[0].lower() for one in requirements if "extra ==" not in one})
     main = {"type": "library", "bom-ref": name, "name": name, "version": version}
     main |= {"purl": f"pkg:pypi/{name}@{version}", "licenses": [{"license": {"id": "Apache-2.0"}}]}
@@ -156,7 +159,7 @@ def bill_of_materials(name: str, version: str, requirements: list[str]) -> dict[
 
 
 class Wheel(bdist_wheel):
-    """A wheel with a bill of materials, where PEP 770 says: ``.dist-info/sboms``."""
+    """Builds a wheel with a bill of materials in ``.dist-info/sboms``, the place that PEP 770 defines."""
 
     def write_wheelfile(self, wheelfile_base: str, *rest: str) -> None:
         super().write_wheelfile(wheelfile_base, *rest)

@@ -1,9 +1,10 @@
-"""Prints the tests that say more with Java and golden files than they did in a run without them.
+"""After a run without Java and golden files, prints the tests that must run again with Java and golden files.
 
-    python .ci/skipped.py REPORT        the run's report, of pytest --junitxml
+    python .ci/skipped.py REPORT        the report that pytest --junitxml wrote for the first run
 
-These are the tests that skipped, and all of the modules that search the golden files, which have fewer tests without
-them. A test that is not named ran with the same interpreter and the same package. Without a report all are named.
+These tests are the skipped tests, and all modules that search for golden files, because such a module has fewer tests
+without golden files. All other tests have already run with the same interpreter and the same package. If there is no
+report, the whole directory of tests is printed.
 """
 
 import re
@@ -13,11 +14,12 @@ from pathlib import Path
 
 GOLDEN = re.compile(r"^from (goldens|bad\.corpus|bad\.fuzz_targets\.seeds) import", re.MULTILINE)
 PLAIN = re.compile(r"[ -~]+")
-"""A report escapes other characters, so that such a name is not the one that pytest knows: its module is named."""
+"""Names that a report does not escape. pytest does not know escaped names, so for a test with another name the whole
+module is printed."""
 
 
 def test_of(case: ET.Element) -> tuple[str, str]:
-    """The file of a test, and its node id; the file alone where all of the module skipped."""
+    """Returns the file of a test and the node id of the test. If the whole module was skipped, the node id is the file."""
     name = case.get("name") or ""
     dotted = [part for part in (case.get("classname") or "").split(".") if part]
     for end in range(len(dotted), 0, -1):

@@ -1,4 +1,4 @@
-"""What an installed orcidx has to do before anybody gets it: write, prune, explain and read, with each codec."""
+"""Checks an installed orcidx before it is released: it writes, prunes, explains and reads files with each codec."""
 
 import tempfile
 from pathlib import Path
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import orcidx
 from orcidx import col
 
-assert "site-packages" in orcidx.__file__, f"{orcidx.__file__} is not what was installed"
+assert "site-packages" in orcidx.__file__, f"{orcidx.__file__} is not the installed package"
 
 ROWS = 30_000
 TABLE = pa.table(
@@ -23,7 +23,7 @@ TABLE = pa.table(
 
 
 def prune(path: Path, column: str, value: object, means: str) -> None:
-    """One row is found, and the explanation says that this index ruled row groups out."""
+    """Checks that a scan finds one row, and that the explanation names the index that ruled out row groups."""
     scan = orcidx.scan(path, where=col(column) == value)
     assert scan.to_table().equals(TABLE.filter(pc.field(column) == value)), column
     assert means in str(scan.explain()), str(scan.explain())
