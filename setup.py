@@ -139,7 +139,7 @@ def translated() -> list[Extension]:
 
 
 def bill_of_materials(name: str, version: str, requirements: list[str]) -> dict[str, object]:
-    """Lists the components of a wheel in the CycloneDX format: Cython, whose C is compiled in, and the required packages."""
+    """Lists the components of a wheel in CycloneDX format: Cython, whose C is compiled in, and the needed packages."""
     needed = sorted({re.match(r"[\w.-]+", one)[0].lower() for one in requirements if "extra ==" not in one})
     main = {"type": "library", "bom-ref": name, "name": name, "version": version}
     main |= {"purl": f"pkg:pypi/{name}@{version}", "licenses": [{"license": {"id": "Apache-2.0"}}]}

@@ -19,7 +19,7 @@ module is printed."""
 
 
 def test_of(case: ET.Element) -> tuple[str, str]:
-    """Returns the file of a test and the node id of the test. If the whole module was skipped, the node id is the file."""
+    """Returns the file and the node id of a test. If the whole module was skipped, the node id is the file."""
     name = case.get("name") or ""
     dotted = [part for part in (case.get("classname") or "").split(".") if part]
     for end in range(len(dotted), 0, -1):

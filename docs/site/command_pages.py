@@ -1,4 +1,4 @@
-"""The page of every command, made from the commands themselves, so that it cannot fall behind them."""
+"""Makes the page with all commands from the commands themselves, so that the page is never out of date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["commands", "page"]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command with its full name, the groups before what is in them."""
+    """Yields every command with its full name. A group comes before its commands."""
     yield from _below("orcidx", _orcidx)
 
 
@@ -27,8 +27,11 @@ def _below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comma
 
 
 def page() -> str:
-    """The page as Markdown."""
-    parts = ["# Every command\n\nMade from `--help`; [the command line](cli.md) has exit codes and shapes of JSON.\n"]
+    """Returns the page as Markdown."""
+    parts = [
+        "# Every command\n\nThis page is generated from `--help`. [The command line](cli.md) has the exit codes and the "
+        "structure of the JSON output.\n"
+    ]
     for name, command in commands():
         context = click.Context(command, info_name=name)
         usage = " ".join([name, *command.collect_usage_pieces(context)])
@@ -40,7 +43,7 @@ def page() -> str:
 
 
 def _text(help_text: str) -> str:
-    """Help as click wraps it: a paragraph after ``\\b`` keeps its lines."""
+    """Returns the help text as Markdown. As in click, a paragraph after ``\\b`` keeps its line ends."""
     done = []
     for paragraph in help_text.replace("\f", "").split("\n\n"):
         lines = paragraph.splitlines()
@@ -53,7 +56,7 @@ def _text(help_text: str) -> str:
 
 def _row(parameter: click.Parameter, context: click.Context) -> str | None:
     record = parameter.get_help_record(context)
-    if record is None:  # an argument, which the usage names
+    if record is None:  # an argument has no help text; the usage line names it
         return None
     names, text = (" ".join(part.split()).replace("|", "\\|") for part in record)
     return f"| `{names}` | {text.replace('<', '&lt;').replace('*', chr(92) + '*')} |"

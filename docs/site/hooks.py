@@ -1,4 +1,4 @@
-"""What mkdocs does beside reading docs/: the page of all commands, and pages that lie elsewhere in the repository."""
+"""Hooks of mkdocs. They add the page of all commands, and the pages that are not in docs/, to the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ELSEWHERE = {
     "SECURITY.md": "project/SECURITY.md",
     "benchmarks/RECORDS.md": "project/RECORDS.md",
 }
-"""Pages that stay where readers of the repository look for them, and their place in the site."""
+"""The pages that are not in docs/, and their paths in the site."""
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
@@ -34,7 +34,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links between pages as they lie in the repository become links between pages of the site."""
+    """Changes links between files of the repository into links between pages of the site."""
     place = page.file.src_uri
     at_home = {there: here for here, there in ELSEWHERE.items()}.get(place, f"docs/{place}")
     return LINK.sub(lambda link: link[1] + _moved(link[2], at_home, place) + link[3], markdown)
@@ -49,5 +49,5 @@ def _moved(target: str, at_home: str, place: str) -> str:
     elif meant.startswith("docs/"):
         there = meant.removeprefix("docs/")
     else:
-        return target  # nothing of the site: mkdocs --strict says so
+        return target  # not a page of the site; mkdocs --strict reports the link
     return os.path.relpath(there, Path(place).parent)
