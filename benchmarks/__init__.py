@@ -1,7 +1,7 @@
-"""Benchmarks: ``python -m benchmarks.compare`` beside pyarrow, and asv suites in ``suite/``.
+"""Benchmarks. ``python -m benchmarks.compare`` compares orcidx with pyarrow. ``suite/`` has the asv suites.
 
-Run from the checkout. An installed orcidx is preferred to the sources beside this folder, whose extensions may not be
-built; an editable or in-place build is found as well.
+Run the benchmarks from the checkout. If orcidx is installed, they import the installed package, because the extensions
+of the checkout may not be built. Otherwise they import the package of the checkout.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""orcidx beside pyarrow.orc, in one run, on one thread, values checked equal:  python -m benchmarks.compare
+"""Compares the reading speed of orcidx and pyarrow.orc in one run, with one thread:  python -m benchmarks.compare
 
-Each row is read in turn by both, several times and for a while; the best of each counts, and only the ratio says much
-on a shared machine. The file is in the page cache, and each read opens it afresh.
+Each row of the output is one file or one column. Both readers read it in turns, at least ``--repeat`` times and for at
+least ``--seconds``. The least time of each reader counts. On a shared machine only the ratio is meaningful. The file is
+in the page cache, and each read opens the file again. The benchmark checks that both readers return equal values.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Row:
 def measure(
     group: str, name: str, codec: str, path: Path, repeat: int, seconds: float, columns: list[str] | None = None
 ) -> Row:
-    """Best time of both readers, in turn, in nanoseconds a value: of ``repeat`` reads at least, for ``seconds``."""
+    """Measures the best time of both readers, which read in turns at least ``repeat`` times and for ``seconds``."""
 
     def peer() -> pa.Table:
         return pa.orc.ORCFile(path).read(columns=columns)
@@ -75,7 +76,7 @@ def _seconds(read: Callable[[], pa.Table]) -> float:
 
 
 def same_values(expected: pa.Table, found: pa.Table) -> bool:
-    """Equal names, types, nulls and values, however they are chunked."""
+    """Whether names, types, nulls and values are equal. The chunks of the tables may differ."""
     if expected.column_names != found.column_names or expected.num_rows != found.num_rows:
         return False
     return all(a.type == b.type and a.equals(b) for a, b in zip(expected.columns, found.columns, strict=True))
@@ -101,7 +102,7 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
 
 
 def summary(group: str, found: list[Row]) -> str:
-    """The geometric mean of some rows, and their slowest."""
+    """Returns a line with the geometric mean of the ratios, and the slowest row."""
     mean = math.exp(sum(math.log(row.ratio) for row in found) / len(found))
     slowest = min(found, key=lambda row: row.ratio)
     worst = f"{slowest.name} / {slowest.codec} {slowest.ratio:.2f}x"
@@ -109,7 +110,7 @@ def summary(group: str, found: list[Row]) -> str:
 
 
 def report(found: list[Row]) -> str:
-    """A summary of each group and of all, and whatever is not as it should be."""
+    """Returns a summary of each group and of all rows. Rows with different values or slower reads are listed."""
     groups = list(dict.fromkeys(row.group for row in found))
     lines = [summary(group, [row for row in found if row.group == group]) for group in groups]
     lines += [summary("all", found)] if len(groups) > 1 else []
@@ -121,8 +122,8 @@ def report(found: list[Row]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000, help="values of each column (default 2,000,000)")
-    parser.add_argument("--repeat", type=int, default=5, help="least reads of each, the best counts (default 5)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="reads of a row go on for so long (default 0.5)")
+    parser.add_argument("--repeat", type=int, default=5, help="least reads of each row; the best counts (default 5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="least time for which a row is read (default 0.5)")
     parser.add_argument("--codecs", nargs="+", default=list(CODECS), choices=CODECS, metavar="CODEC")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale of lineitem, 0 for none (default 0.1)")

@@ -1,11 +1,13 @@
 """Compares ``orcidx.write_table`` with ``pyarrow.orc.write_table``, column by column and over a lineitem-like table.
 
-One thread, the same codec, level, row index stride and block size of each library's own default; CPU seconds, the best
-of several, both sides in turns. Prints nanoseconds a row, the ratio, and the ratio of the sizes; checks that pyarrow
-reads both files as equal. ``python -m benchmarks.compare_writers [--rows N] [--codec zstd] [COLUMN ...]``
+Both libraries use one thread, the same codec and level, and their own default row index stride and block size. They run
+in turns, and the least processor time counts. The benchmark prints the nanoseconds per row, the ratio of the times and
+the ratio of the sizes. It checks that pyarrow reads equal values from both files.
+``python -m benchmarks.compare_writers [--rows N] [--codec zstd] [COLUMN ...]``
 
-``--threads``: orcidx with all processors beside one, on the wall clock, in turns; only a quiet machine tells.
-``--memory``: what writing lineitem takes beyond the table, for each library in a process of its own (Linux).
+``--threads`` compares the elapsed time of orcidx with one thread and with all processors. Use it on an idle machine.
+``--memory`` measures the memory that writing lineitem takes in addition to the table. Each library runs in a separate
+process (Linux).
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ WORDS = [
     f"{kind} {what}" for kind in ("furiously", "quick", "even", "bold") for what in ("deposits", "ideas", "asymptotes")
 ]
 PYARROW_LEVELS = {"zstd": 1, "zlib": 2}
-"""The levels of pyarrow's default strategy, "speed"."""
+"""The levels that pyarrow uses with its default strategy, "speed"."""
 
 
 def decimals(values: np.ndarray, precision: int, scale: int) -> pa.Array:
@@ -109,7 +111,7 @@ def best(write: Callable[[io.BytesIO], object], before: float, out: io.BytesIO) 
 
 
 def compare(name: str, table: pa.Table, codec: str, times: int) -> tuple[float, float]:
-    """Prints one row; returns how much faster orcidx is, and how large its file is beside pyarrow's."""
+    """Prints one row. Returns pyarrow's time divided by orcidx's time, and orcidx's size divided by pyarrow's size."""
     threshold = 0.8 if name == "lineitem" else 0.0
     level = PYARROW_LEVELS.get(codec)
     ours, theirs = io.BytesIO(), io.BytesIO()
@@ -134,14 +136,14 @@ def compare(name: str, table: pa.Table, codec: str, times: int) -> tuple[float, 
 
 
 class Nowhere:
-    """A sink that keeps nothing."""
+    """A file object that discards what is written."""
 
     def write(self, data: bytes) -> None:
         pass
 
 
 def compare_threads(name: str, table: pa.Table, codec: str, times: int) -> float:
-    """Prints one row; returns how much faster all processors are than one thread."""
+    """Prints one row. Returns the time with one thread divided by the time with all processors."""
     least = {False: math.inf, True: math.inf}
     for _ in range(times):
         for use in least:
@@ -162,7 +164,7 @@ def memory_of(key: str) -> int:
 
 
 def peak(who: str, rows: int, codec: str) -> int:
-    """MiB that writing lineitem took in this process beyond what was there."""
+    """The MiB of memory that writing lineitem takes in this process, in addition to the memory held before."""
     table = lineitem(np.random.default_rng(1), rows)
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")  # resets the peak
@@ -176,7 +178,7 @@ def peak(who: str, rows: int, codec: str) -> int:
 
 
 def peak_apart(who: str, rows: int, codec: str) -> int:
-    """``peak`` in a process of its own."""
+    """Runs ``peak`` in a separate process."""
     command = [sys.executable, "-m", "benchmarks.compare_writers", "--rows", str(rows), "--codec", codec]
     place = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return int(subprocess.run([*command, "--peak", who], check=True, capture_output=True, text=True, env=place).stdout)

@@ -1,10 +1,11 @@
-"""What a file and a column cost beside their values:  python -m benchmarks.fixed_costs
+"""Measures the time that a file and a column take in addition to their values:  python -m benchmarks.fixed_costs
 
-Small files and wide ones, on one thread, beside pyarrow.orc, in one run, answers checked equal; each row *cold*, where
-``forget_metadata()`` comes before each pass, and *warm*. The best of several passes of each side counts, and only the
-ratio (pyarrow's time by orcidx's) says much on a shared machine; on a busy one ``--cpu`` counts the time of the
-processor instead of the clock's. pyarrow reads one file after the other, as
-``pyarrow.orc.ORCFile``; with a key it filters what it has read, which is what a reader without pruning can do.
+orcidx and pyarrow.orc read small files and wide files in one run, with one thread. The answers are compared. For
+orcidx, each row of the output has a *cold* time, measured after ``forget_metadata()``, and a *warm* time. The best of
+several reads counts. On a shared machine only the ratio is meaningful, which is pyarrow's time divided by the time of
+orcidx. On a busy machine use ``--cpu``, which measures processor time instead of elapsed time. pyarrow reads one file
+after the other with ``pyarrow.orc.ORCFile``. For a key it filters the rows that it has read, because it cannot skip
+rows.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ GOALS = {
     "1,000 columns x 10,000 rows": (1.5, 1.5),
     "100 columns x 1,000 rows": (1.0, 1.0),
 }
-"""Ratios that each row is to reach, cold and warm."""
+"""The goals for the ratios of each row, cold and warm."""
 
 CLOCKS = {False: time.perf_counter, True: time.process_time}
-"""The clock by whether ``--cpu`` was given."""
+"""The clocks. The key says whether ``--cpu`` is given."""
 
 SMALL_ROWS = 100
 ONE_BY_ONE = 300
@@ -58,7 +59,7 @@ class Row:
 
 
 def small_files(folder: Path, count: int) -> list[str]:
-    """Files of 100 rows with an ascending key, a double and a word, as streaming jobs leave them behind."""
+    """Writes files of 100 rows with an ascending key, a double and a word. Streaming jobs write such small files."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(7)
     paths = []
@@ -74,7 +75,7 @@ def small_files(folder: Path, count: int) -> list[str]:
 
 
 def wide_file(folder: Path, columns: int, rows: int) -> str:
-    """A file of doubles, integers and short strings in turn."""
+    """Writes a file whose columns are doubles, integers and short strings in turns."""
     path = folder / f"wide-{columns}x{rows}.orc"
     if not path.is_file():
         random = np.random.default_rng(columns * rows)
@@ -94,7 +95,7 @@ def _seconds(call: Callable[[], Any], clock: Callable[[], float]) -> float:
 
 
 def measure(name: str, peer: Callable[[], Any], ours: Callable[[], Any], repeat: int, *, cpu: bool) -> Row:
-    """Both sides in turn, best of ``repeat``; raises ``SystemExit`` where the answers differ."""
+    """Measures both sides in turns. The best of ``repeat`` times counts. Different answers raise ``SystemExit``."""
     expected, found = peer(), ours()
     if not (expected.equals(found) if isinstance(expected, pa.Table) else expected == found):
         raise SystemExit(f"{name}: the answers differ")
@@ -118,7 +119,7 @@ def our_table(path: str, columns: list[str] | None = None) -> pa.Table:
 
 
 def file_rows(paths: list[str], repeat: int, *, cpu: bool) -> list[Row]:
-    """Many small files: whole, one key of them, counted, and opened one by one."""
+    """Reads many small files in four ways: all rows, one key, only the number of rows, and each file alone."""
     key = len(paths) * SMALL_ROWS // 2 + 17
     some = paths[:ONE_BY_ONE]
 
@@ -147,7 +148,7 @@ def file_rows(paths: list[str], repeat: int, *, cpu: bool) -> list[Row]:
 
 
 def wide_rows(folder: Path, repeat: int, *, cpu: bool) -> list[Row]:
-    """Wide files: one column of them, and all."""
+    """Reads wide files: one column, and all columns."""
     wide = wide_file(folder, 1000, 10_000)
     one = ["c501"]
     rows = []
@@ -168,7 +169,7 @@ def wide_rows(folder: Path, repeat: int, *, cpu: bool) -> list[Row]:
 
 
 def report(rows: list[Row]) -> str:
-    """The rows as a table; a star marks a ratio that is below its goal."""
+    """Returns the rows as a table. A star marks a ratio below its goal."""
     lines = [f"{'':28} {'pyarrow ms':>11} {'cold ms':>9} {'warm ms':>9} {'cold':>7} {'warm':>7}   goals"]
     for row in rows:
         ratios, goals = row.ratios, GOALS[row.name]
@@ -181,8 +182,8 @@ def report(rows: list[Row]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2000, help="number of small files")
-    parser.add_argument("--repeat", type=int, default=5, help="passes of each side")
-    parser.add_argument("--folder", type=Path, help="where the files lie, or are made")
+    parser.add_argument("--repeat", type=int, default=5, help="reads by each side")
+    parser.add_argument("--folder", type=Path, help="the folder of the files; missing files are made")
     parser.add_argument("--cpu", action="store_true", help="measure the processor's time")
     chosen = parser.parse_args(arguments)
     pa.set_cpu_count(1)
@@ -190,7 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         paths = small_files(folder / "small", chosen.files)
-        time.sleep(0.3)  # a file just written has no identity yet: nothing of it would be kept
+        time.sleep(0.3)  # the metadata of a file that was just written is not cached
         rows = file_rows(paths, chosen.repeat, cpu=chosen.cpu) + wide_rows(folder, chosen.repeat, cpu=chosen.cpu)
         sys.stdout.write(report(rows) + "\n")
 

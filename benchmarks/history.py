@@ -1,7 +1,7 @@
 """Adds a run of the suite to the history that asv draws:  python -m benchmarks.history [--bench REGEX] [--repeat 3]
 
-Measures the package that is installed, under the name of the commit that is checked out, and keeps the numbers in
-``benchmarks/results`` without anything of the machine but how many processors it has: no names, no paths.
+Measures the installed package, and stores the results in ``benchmarks/results`` under the commit that is checked out.
+The results have the number of processors of the machine, but no names and no paths of the machine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 USUAL = "(track_|peakmem|^tail|^prune|^lookup|^bloom)"
-"""Exact figures, and the times that say most in a few minutes."""
+"""The benchmarks with exact figures, and a few benchmarks of time. Together they take a few minutes."""
 
 
 def run(name: str, bench: str, repeat: int) -> None:
-    """Has asv measure; ``name``: of the machine."""
+    """Runs asv. ``name`` is the name of the machine."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True, cwd=HERE).stdout
-    with tempfile.TemporaryDirectory() as home:  # where asv keeps what it knows of machines
+    with tempfile.TemporaryDirectory() as home:  # asv stores facts about machines in the home directory
         machine = {"version": 1, name: {"machine": name, "os": sys.platform, "cpu": "", "ram": ""}}
         Path(home, ".asv-machine.json").write_text(json.dumps(machine))
         settings = {"warmup_time": "0.05", "rounds": "1", "repeat": str(repeat), "sample_time": "0.02"}
@@ -34,8 +34,8 @@ def run(name: str, bench: str, repeat: int) -> None:
 
 
 def make_neutral(path: Path, environment: str) -> Path:
-    """A result of asv's without the path of the interpreter, which asv puts into its name and its facts; under its new
-    name, which is returned."""
+    """Removes the path of the interpreter from a result of asv and from the name of its file. Returns the file's new
+    path."""
     result = json.loads(path.read_text())
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     result |= {"env_name": environment, "python": version}

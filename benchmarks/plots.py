@@ -1,6 +1,6 @@
-"""The plots of docs/performance.md, drawn from the tables of RECORDS.md: ``python -m benchmarks.plots``.
+"""Draws the plots of docs/performance.md from the tables of RECORDS.md: ``python -m benchmarks.plots``.
 
-No number stands here: each bar is a cell of a recorded table, so that a plot cannot say more than the record.
+This module has no measured numbers. Each bar shows a cell of a recorded table.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ RECORDS = ROOT / "benchmarks" / "RECORDS.md"
 OUT = ROOT / "docs" / "plots"
 ORCIDX, OTHER = "#1f9d63", "#8a94a6"
 LEFT, BARS, WIDTH, LINE, BAR = 16, 250, 480, 20, 14
-"""Names stand above their bars, and a picture is so narrow that a telephone does not shrink its text to nothing."""
+"""Lengths in pixels. Names are above their bars, so that a picture is narrow and readable on a phone."""
 
 Row = tuple[str, dict[str, float]]
-"""What was measured, and the number of each side."""
+"""The name of a measurement, and the number of each side."""
 
 
 def table(heading: str, first_cell: str) -> list[list[str]]:
-    """The cells below the row that begins with ``first_cell`` in the section of RECORDS.md with this heading."""
+    """Returns the cells of a table in RECORDS.md. The first line of the table begins with ``first_cell``. ``heading`` is the
+    heading of the section."""
     text = RECORDS.read_text(encoding="utf-8")
     section = text[text.index(heading) :].split("\n## ")[0]
     lines = section[section.index(f"| {first_cell} |") :].split("\n\n")[0].splitlines()[2:]
@@ -27,7 +28,7 @@ def table(heading: str, first_cell: str) -> list[list[str]]:
 
 
 def columns() -> list[Row]:
-    """Nanoseconds a value with zstd, pyarrow and orcidx."""
+    """Nanoseconds per value with zstd, for pyarrow and orcidx."""
     rows = []
     for name, *cells in table("## Speed beside pyarrow.orc", "column"):
         theirs, _, ours = cells[2].partition(",")[0].partition(" / ")
@@ -36,7 +37,7 @@ def columns() -> list[Row]:
 
 
 def lookups() -> list[Row]:
-    """Milliseconds of a lookup, nothing known before."""
+    """Milliseconds of a lookup without cached metadata."""
     rows = []
     for name, ours, _, pyorc, _, pyarrow, *_ in table("## Selective reads beside", "lookup, all columns"):
         sides = {"pyarrow.orc": float(pyarrow), "pyorc": float(pyorc), "orcidx": float(ours)}
@@ -45,27 +46,27 @@ def lookups() -> list[Row]:
 
 
 def spark() -> list[Row]:
-    """Seconds of a query, Spark's reader and orcidx."""
+    """Seconds of a query, for Spark's reader and orcidx."""
     found = table("## `orcidx.spark.read` beside", "query")
     return [(name, {"spark.read.orc": float(a[:-2]), "orcidx.spark": float(b[:-2])}) for name, a, b, _ in found]
 
 
 def parquet() -> list[Row]:
-    """Milliseconds of processor time of five reads, ORC and Parquet."""
+    """Milliseconds of processor time of five reads, for ORC and Parquet."""
     sides = ("orcidx, ORC", "orcidx, ORC of pyarrow", "pyarrow.orc, ORC", "pyarrow.parquet", "Polars, Parquet")
     found = table("## ORC beside Parquet", "read")
     return [(name.replace("`", ""), dict(zip(sides, map(float, cells), strict=True))) for name, *cells in found]
 
 
 def engines() -> list[Row]:
-    """Milliseconds of processor time of TPC-H's 22 queries together, by engine and by what it reads."""
+    """Milliseconds of processor time of TPC-H's 22 queries together, for each engine and each source."""
     sides = ("Parquet, the engine's own reader", "orcidx", "Arrow in memory")
     found = table("## TPC-H by DuckDB and Polars", "engine")
     return [(name, dict(zip(sides, map(float, cells[:3]), strict=True))) for name, *cells in found]
 
 
 def picture(title: str, rows: list[Row]) -> str:
-    """Bars side by side; each group of bars is of its own longest one's length, as the numbers lie far apart."""
+    """Draws the bars. The longest bar of each group has the same length, because the numbers differ much between groups."""
     parts, y = [], 46
     for name, sides in rows:
         parts.append(f'<text x="{LEFT}" y="{y + 10}">{escaped(name)}</text>')
@@ -92,7 +93,7 @@ def escaped(text: str) -> str:
 
 
 def plots() -> dict[str, str]:
-    """The pictures by the names of their files."""
+    """Returns the pictures. The keys are the names of their files."""
     return {
         "columns.svg": picture("Nanoseconds a value, ZSTD, one thread, 2026-11-21", columns()),
         "engines.svg": picture("Milliseconds of TPC-H's 22 queries, processor time, 2026-11-24", engines()),

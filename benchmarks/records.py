@@ -1,9 +1,9 @@
 """Makes RECORDS.md from ``records.jsonl``:  python -m benchmarks.records
 
 A line of ``records.jsonl`` is one record: its ``heading``, the ``dates``, ``commits`` and ``commands`` that it names,
-and its ``body``, whose parts are texts and tables (``columns``, ``align``, ``rows``). To add one, write a section into
-RECORDS.md, with its heading, and run ``python -m benchmarks.records take``. The data then has it, and the page is made
-anew. After a merge run it once more.
+and its ``body``, whose parts are texts and tables (``columns``, ``align``, ``rows``). To add a record, write a section
+with a heading into RECORDS.md, and run ``python -m benchmarks.records take``. This command adds the record to
+``records.jsonl`` and makes the page again. Run it again after a merge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMAND = re.compile(r"`((?:python |ORCIDX_|benchmarks[./]|tests/|\.ci/)[^`]*)`
 
 
 def main() -> None:
-    """Make the page; with ``take``, take over first what was written into it."""
+    """Makes the page. With ``take``, first copies the sections of the page into ``records.jsonl``."""
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asked.add_argument("step", nargs="?", choices=["make", "take"], default="make")
     if asked.parse_args().step == "take":
@@ -43,7 +43,7 @@ def records() -> list[Record]:
 
 
 def page_of(found: list[Record]) -> str:
-    """The page of some records."""
+    """Returns the page with these records."""
     return INTRODUCTION + "".join(f"\n## {one['heading']}\n\n{_written(one['body'])}" for one in found)
 
 
@@ -61,7 +61,7 @@ def _row(cells: list[str]) -> str:
 
 
 def records_of(page: str) -> list[Record]:
-    """The records of a page."""
+    """Returns the records in the text of a page."""
     found = []
     for section in re.split(r"(?m)^## ", page)[1:]:
         heading, _, rest = section.partition("\n")

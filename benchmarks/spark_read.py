@@ -1,15 +1,22 @@
-"""``orcidx.spark.read`` beside ``spark.read.orc``, in one session: scans not slower, and lookups by an index.
+"""Compares ``orcidx.spark.read`` with ``spark.read.orc`` in one session: scans, and lookups with an index.
 
     python -m benchmarks.spark_read [--scale 1] [--gigabytes 1] [--pairs 9] [--parts scans,lookups,tpch,many]
         [--layouts 24,2000,1] [--folder DIR] [--only-data]
 
-Pairs of runs, their order alternating, medians of each side; every time includes making the DataFrame. Spark against
-itself comes first and shows the machine's noise. Answers are compared. ``scans``: a lineitem of ``--scale`` times six
-million rows in 24 files, in 2,000 small ones and in one sorted file, each indexed; ``lookups``: ``--gigabytes`` with a
-key that follows no order and a bloom filter of it; ``tpch``: its 22 queries at ``--scale``, over views; ``many``:
-100,000 files are listed, restricted and counted. The exit code is 1 where a scan or query is below 0.95 and more than
-30 ms slower, or lookups are below 4 on average. ``--folder`` keeps the data for the next
-run, which ``--only-data`` makes without measuring, so that parts and layouts can be measured one by one.
+Both readers run in pairs, in alternating order, and the medians are compared. Every time includes the creation of the
+DataFrame. The first pair compares Spark with itself and shows the noise of the machine. The answers are compared, too.
+The parts are:
+
+``scans``    lineitem with ``--scale`` times six million rows, in 24 files, in 2,000 files and in one sorted file. All
+             files have indexes
+``lookups``  ``--gigabytes`` of rows with a bloom filter of the key. The keys are not sorted
+``tpch``     the 22 queries of TPC-H at ``--scale``, on views
+``many``     100,000 files are listed, and their rows are counted, with and without a condition
+
+A ratio is Spark's time divided by the time of orcidx. The exit code is 1 in two cases. First, a scan or a query has a
+ratio below 0.95 and is more than 30 ms slower. Second, the average ratio of the lookups is below 4. ``--folder`` keeps
+the data for the next run. ``--only-data`` makes the data without measuring. So parts and layouts can be measured one by
+one.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from benchmarks import tpch
 from orcidx import spark as orcidx_spark
 
 BYTES_PER_ROW = 34
-"""Measured, with zstd: three random longs, a random text of 16 digits, and what compresses."""
+"""Measured with zstd. A row has three random longs, a random text of 16 digits, and columns that compress well."""
 FILES, MANY = 16, 100_000
 LINES = 6_000_000
 LEAST, NOISE, LOOKUPS = 0.95, 0.030, 4.0
@@ -39,7 +46,8 @@ LAYOUTS = {"24": "24 files", "2000": "2,000 files", "1": "one sorted file"}
 
 @dataclass(frozen=True)
 class Query:
-    """``where`` of a read of ``columns`` (None: all), and ``end``: what is made of the DataFrame and collected."""
+    """A read of ``columns`` (None: all columns) with the condition ``where``. ``end`` turns the DataFrame of the read
+    into the DataFrame that is collected."""
 
     title: str
     where: str | None
@@ -95,11 +103,11 @@ SCANS = tuple(
 )
 
 
-# ---------------------------------------------------------------------- data
+# ---------------------------------------------------------------------- writing the data
 
 
 def write_lines(spark: Any, folder: Path, scale: float) -> None:
-    """Columns of lineitem in its sizes, in 24 files, in 2,000, and in one sorted by ``partkey``."""
+    """Writes columns like those of lineitem in 24 files, in 2,000 files, and in one file sorted by ``partkey``."""
     lines = int(LINES * scale)
     frame = spark.range(0, lines, 1, 24).selectExpr(
         "id div 4 AS orderkey",
@@ -145,7 +153,7 @@ def made(folder: Path, write: Callable[[], None]) -> Path:
     return folder
 
 
-# ---------------------------------------------------------------------- pairs
+# ---------------------------------------------------------------------- measuring pairs of runs
 
 
 def answer(frame: Any) -> Any:
@@ -153,7 +161,7 @@ def answer(frame: Any) -> Any:
 
 
 def compared(title: str, sides: Sequence[Callable[[], Any]], pairs: int) -> tuple[float, float]:
-    """Medians of both sides, printed with their ratio. Raises ``SystemExit`` where the answers differ."""
+    """Prints and returns the medians of both sides. Raises ``SystemExit`` if the answers differ."""
     seconds: list[list[float]] = [[], []]
     found = [answer(side()) for side in sides]
     if found[0] != found[1]:
@@ -228,7 +236,7 @@ def lookups(spark: Any, folder: Path, lines: int, pairs: int) -> bool:
 
 
 def benchmark_tpch(spark: Any, folder: Path, pairs: int) -> bool:
-    """The 22 queries, each with the views made anew, since ``read`` is a part of what it costs."""
+    """Runs the 22 queries. The views are made again for each query, so the time of a query includes ``read``."""
     good = True
     sys.stdout.write(f"TPC-H, views made by each reader{'':<17}    Spark   orcidx   ratio\n")
     for number, text in enumerate(tpch.queries(), 1):
@@ -247,7 +255,7 @@ def benchmark_tpch(spark: Any, folder: Path, pairs: int) -> bool:
 
 
 def write_many(spark: Any, folder: Path) -> None:
-    """100,000 files, links to a hundred, with an index."""
+    """Writes 100 files, adds links to them until there are 100,000 files, and builds an index."""
     first = folder / "many"
     for number in range(MANY):
         below = first / f"d={number // 1000}"
@@ -262,7 +270,7 @@ def write_many(spark: Any, folder: Path) -> None:
 
 
 def many(spark: Any, first: Path, *, only_data: bool) -> None:
-    """Seconds of each step over 100,000 files, the plan's length, and the driver's memory."""
+    """Prints the seconds of each step for 100,000 files, the length of the plan, and the memory of the driver."""
     if only_data:
         return
     for title, where in (("all", None), ("a thousand files", "id < 10"), ("half of them", "id < 50000")):
@@ -279,7 +287,7 @@ def many(spark: Any, first: Path, *, only_data: bool) -> None:
 
 
 def measured(spark: Any, given: argparse.Namespace, folder: Path) -> bool:
-    """Makes the data of each part that is asked for, and measures it."""
+    """Makes the data of each chosen part, and measures the part."""
     good, parts = True, given.parts.split(",")
     if "scans" in parts:
         lines = folder / f"lines-{given.scale}"

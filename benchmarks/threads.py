@@ -1,9 +1,10 @@
-"""Two threads beside one, and beside two processes, on lineitem: ``python -m benchmarks.threads``.
+"""Reads lineitem with two threads, with one thread and with two processes: ``python -m benchmarks.threads``.
 
-Each round runs all three, so that what else the machine does weighs on all alike; the best of the rounds counts. Two
-processes read half of the row groups each, as two tasks of an engine would: what memory and processor give at best.
-``--polars``: instead, the whole table with two threads beside Polars with two, which reads its Parquet twin (the same
-codec, written by pyarrow), and with one thread beside the sum of its columns, each read alone.
+Each round runs all three, so other work of the machine slows all of them down alike. The best round counts. The two
+processes read half of the rows each, like two tasks of an engine. Their time is the best that memory and processor
+allow. ``--polars`` makes two other comparisons. The first compares reading the whole table with two threads in orcidx
+and in Polars. Polars reads a Parquet file of the same rows and codec, written by pyarrow. The second compares the time
+for all columns, with one thread, with the sum of the times for each column alone.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _serve(connection: Connection) -> None:
 
 
 class Processes:
-    """Two that wait for what to read."""
+    """Two processes that wait for the next file to read."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -84,7 +85,7 @@ def compare(name: str, calls: Sequence[Callable[[], None]], rounds: int) -> None
 
 
 def twin(path: str, codec: str) -> str:
-    """The Parquet file of the same rows."""
+    """Returns a Parquet file with the same rows. It is written if it does not exist."""
     target = Path(path).with_suffix(".parquet")
     if not target.is_file():
         with orcidx.open(path) as file:

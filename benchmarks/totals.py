@@ -1,17 +1,18 @@
-"""Totals without reading, beside reading:  python -m benchmarks.totals [files] [range] [groups] [plan] [--scale 0.1]
+"""Compares totals without reading with reads: python -m benchmarks.totals [files] [range] [groups] [plan] [--scale 0.1]
 
-``files``: count, sum, minimum, maximum and average of a range over 100,000 files of 60,000 rows in a store that takes
-30 ms for a request, by the catalog of their directory. The files are not there, but for those that a query opens: the
-first, whose schema counts for all, and those at the ends of the range. Each time nothing is known of any of them.
+``files``: computes count, sum, minimum, maximum and average for a range, with the catalog of a directory. The directory
+has 100,000 files of 60,000 rows, in a store that takes 30 ms for a request. Only the files that a query opens exist.
+They are the first file, which gives the schema, and the files at the two ends of the range. No metadata is cached.
 
-``range``: a sum over one sorted local file of 10,000,000 rows, beside scans of it and pyarrow: the least of many calls,
-when the file's metadata is known (its rows never are), and when nothing is.
+``range``: computes a sum over a range of one sorted local file of 10,000,000 rows, and compares it with scans and with
+pyarrow. The least time of many calls counts, once with cached metadata of the file and once without. Rows are never
+cached.
 
-``plan``: which of 1,000,000 files a range leaves, by the catalog of a local directory, asked for one column and for
-four, then where one of the four has indexes of 100 bytes in the catalog: the time, and the most memory above that of
-the listing.
+``plan``: finds the files that a range does not rule out of 1,000,000 files, with the catalog of a local directory. The
+condition has one column, then four columns. Then one of the four columns also has indexes of 100 bytes in the catalog.
+The benchmark measures the time, and the peak of memory in addition to the memory of the listing.
 
-``groups``: counts and sums by a column of few values with a bitmap index, beside a scan.
+``groups``: computes counts and sums by a column of few values with a bitmap index. They are compared with a scan.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ REQUEST_SECONDS = 0.03
 FILES, ROWS, PLANNED = 100_000, 60_000, 1_000_000
 RANGE_ROWS, GROUP_ROWS = 10_000_000, 1_000_000
 EXACT, VALUES = 8 + 16, 32 + 64
-"""Flags of the catalog: exact bounds, which are values, and a count of values."""
+"""Flags of the catalog: the bounds are exact and are values of the column, and the number of values is known."""
 FILTER_BYTES = 32
-"""Bytes of the filter's bits."""
+"""The size of the bits of a bloom filter in bytes."""
 CATALOG = "table/_orcidx/rollup/00000001.catalog"
 
 
 class SlowStore(AsyncFileSystem):  # type: ignore[misc]
-    """Objects in memory, each request of which takes its time; some are made when they are read first."""
+    """A store in memory. Each request takes ``REQUEST_SECONDS``. Some objects are made when they are first read."""
 
     cachable = False
 
@@ -88,7 +89,7 @@ class SlowStore(AsyncFileSystem):  # type: ignore[misc]
 
 
 def file_of(number: int) -> bytes:
-    """Keys that grow from file to file, and values that are the same in each."""
+    """Returns a file. The keys increase from file to file, and the values are the same in each file."""
     first = number * ROWS
     rows = pa.table({"t": np.arange(first, first + ROWS), "v": np.arange(ROWS) * 7919 % 1000})
     buffer = io.BytesIO()
@@ -97,7 +98,7 @@ def file_of(number: int) -> bytes:
 
 
 def catalog_of(paths: list[str], sizes: dict[str, int]) -> Catalog:
-    """What ``orcidx.spark.build_file_index`` would keep of these files."""
+    """Returns the catalog that ``orcidx.spark.build_file_index`` would write for these files."""
     count = len(paths)
     columns: dict[str, pa.Array] = {one.name: pa.nulls(count, one.type) for one in FILE_FIELDS}
     columns["path"] = pa.array(paths)
@@ -120,7 +121,7 @@ def catalog_of(paths: list[str], sizes: dict[str, int]) -> Catalog:
 
 
 def files(count: int) -> Iterator[str]:
-    ids = np.random.default_rng(1).bytes(8 * count).hex()  # as in the names of Spark's files
+    ids = np.random.default_rng(1).bytes(8 * count).hex()  # random ids, as in the names of Spark's files
     paths = [f"part-{number:06}-{ids[16 * number : 16 * number + 16]}.zstd.orc" for number in range(count)]
     low, high = count // 4 * ROWS + 12_345, count // 4 * 3 * ROWS + 23_456
     opened = [0, low // ROWS, high // ROWS]
@@ -169,14 +170,14 @@ def plan(count: int) -> Iterator[str]:
 
 
 def planned(directory: str, where: str) -> str:
-    """What a process of its own tells of a plan."""
+    """Makes a plan in a separate process, and returns the line that the process prints."""
     script = PLAN.format(directory=directory, where=where)
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     return found.stdout.strip()
 
 
 def with_embedded(known: Catalog) -> Catalog:
-    """The catalog with a bloom filter of the column v of each file, of some 100 bytes whose bits are random."""
+    """Adds a bloom filter of column v to the catalog for each file. A filter has some 100 bytes with random bits."""
     count = len(known)
     source = io.BytesIO()
     orcidx.write_table(pa.table({"v": np.arange(60)}), source)
@@ -207,11 +208,11 @@ took, cpu = time.perf_counter() - began, time.process_time() - worked
 print(f"{{len(listing):,}} files, {{len(left)}} left, "
       f"{{took:.2f}} s, {{cpu:.2f}} of processor, {{memory()[0] - held}} MiB")
 """
-"""In a process of its own, whose most memory is that of the plan; Linux."""
+"""Runs in a separate process, so that the peak of memory is the peak of the plan. Needs Linux."""
 
 
 def best(call: Callable[[], object], rounds: int) -> tuple[float, object]:
-    """The least processor time of some rounds, and the answer."""
+    """Returns the least processor time of the rounds, and the answer."""
     times = []
     for _ in range(rounds):
         began = time.process_time()
@@ -236,7 +237,7 @@ def sorted_range(rows: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory, "sorted.orc"))
         orcidx.write_table(table, path)
-        time.sleep(0.2)  # of a younger file no metadata is kept
+        time.sleep(0.2)  # the metadata of a newer file is not cached
         yield f"{rows:,} rows, a range of three quarters; processor milliseconds, and how many times as fast"
         yield "| column | aggregate | nothing known | scan with the condition | scan of all rows | pyarrow, all rows |"
         yield "|---|--:|--:|--:|--:|--:|"

@@ -29,8 +29,8 @@ def _below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comma
 def page() -> str:
     """Returns the page as Markdown."""
     parts = [
-        "# Every command\n\nThis page is generated from `--help`. [The command line](cli.md) has the exit codes and the "
-        "structure of the JSON output.\n"
+        "# Every command\n\nThis page is generated from `--help`. [The command line](cli.md) has the exit codes and "
+        "the structure of the JSON output.\n"
     ]
     for name, command in commands():
         context = click.Context(command, info_name=name)
