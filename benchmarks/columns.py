@@ -1,4 +1,4 @@
-"""The columns that are compared: seeded, one ORC file per column and codec, cached under ``benchmarks/data``."""
+"""The columns that the benchmarks compare. Each column and codec has an ORC file in ``benchmarks/data``."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ COLUMNS: dict[str, Callable[[int], pa.Array]] = {
     "RLEv1 int64 rising": lambda rows: pa.array(np.cumsum(_random().integers(0, 4, rows))),
     "RLEv1 int32 0..999": lambda rows: pa.array(_random().integers(0, 1000, rows).astype(np.int32)),
 }
-"""Name of a row of the comparison to the function that makes its values."""
+"""The functions that make the values of each row of the comparison. The keys are the names of the rows."""
 
 
 def file_of(column: str, codec: str, rows: int) -> Path:
-    """The ORC file of one column, written by pyarrow if it is not there."""
+    """Returns the ORC file of one column. If it does not exist, pyarrow writes it."""
     word = "".join(letter if letter.isalnum() else "-" for letter in column)
     path = DATA / f"{word}.{rows}.{codec}.orc"
     if not path.is_file():

@@ -1,9 +1,10 @@
-"""What a condition costs beside its columns read whole and filtered by pyarrow: ``python -m benchmarks.conditions``.
+"""Compares conditions with reading all rows and filtering them with pyarrow: ``python -m benchmarks.conditions``.
 
-A grid of type, codec, share of rows kept, and rows kept together or scattered. Each cell reads the asked column and one
-more from a file under a condition, with one thread, and beside it reads both whole and has pyarrow filter them; by
-turns, in processor time, the least of each counts. Answers are compared. ``--counts`` counts, beside the asked column
-decoded alone.
+The benchmark makes a grid of types, codecs and shares of kept rows. The kept rows are adjacent or scattered. For each
+cell of the grid it compares two ways with one thread. The first is a scan with a condition that reads the column of the
+condition and another column. The second reads all rows of both columns and filters them with pyarrow. Both ways run in
+turns, and the least processor time of each counts. The answers are compared. With ``--counts``, the first way only
+counts the matching rows, and the second only decodes the column of the condition.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ BETWEEN = {
     "int64": 1,
     "decimal": 1,
 }
-"""What makes a value of a kind one that lies between two of the column."""
+"""What to add to a value of the column, for each type, to get a value between two values of the column."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Cell:
 
 
 def column(kind: str, ranks: Any) -> pa.Array:
-    """A column whose values rise with ``ranks``, 0 to the number of rows."""
+    """Makes a column. Its values have the order of ``ranks``, which are the numbers from 0 to the row count."""
     numbers = ranks * 2
     if kind == "dictionary":
         texts = pa.array([f"category {number:05}" for number in range(0, 2000, 2)])
@@ -73,7 +74,7 @@ def column(kind: str, ranks: Any) -> pa.Array:
 
 
 def conditions(kind: str, values: pa.Array, share: float) -> tuple[Any, pc.Expression]:
-    """A condition that keeps this share of the rows, which statistics do not prove, for orcidx and for pyarrow."""
+    """Makes a condition for orcidx and for pyarrow. It keeps this share of the rows. Statistics do not prove it."""
     field, name = pc.field("asked"), orcidx.col("asked")
     if share in (0.0, 1.0):
         some = values[len(values) // 2].as_py()
@@ -83,13 +84,13 @@ def conditions(kind: str, values: pa.Array, share: float) -> tuple[Any, pc.Expre
     ordered = values.take(pc.sort_indices(values))
     first = ordered[int(len(values) * (1 - share) / 2)]
     last = ordered[int(len(values) * (1 + share) / 2)]
-    if kind == "dictionary":  # one entry at least
+    if kind == "dictionary":  # keeps at least one entry of the dictionary
         return (name >= first.as_py()) & (name <= last.as_py()), (field >= first) & (field <= last)
     return (name >= first.as_py()) & (name < last.as_py()), (field >= first) & (field < last)
 
 
 def best(calls: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
-    """The least processor time of each, which are called by turns."""
+    """Calls the functions in turns, and returns the least processor time of each."""
     least = [math.inf] * len(calls)
     for _ in range(rounds):
         for place, call in enumerate(calls):
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS)
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=ORDERS)
     parser.add_argument("--shares", nargs="+", type=float, default=SHARES)
-    parser.add_argument("--counts", action="store_true", help="count, beside the asked column decoded")
+    parser.add_argument("--counts", action="store_true", help="count matching rows; compare with decoding the column")
     asked = parser.parse_args()
     print(f"{'':34}" + "".join(f"{share * 100:11g} %" for share in asked.shares), end="")
     found: list[Cell] = []

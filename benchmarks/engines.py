@@ -1,4 +1,4 @@
-"""The 22 queries of TPC-H by DuckDB and Polars, over orcidx and over the engine's own Parquet reader:
+"""Runs the 22 queries of TPC-H in DuckDB and Polars, with orcidx and with the engine's own Parquet reader:
 python -m benchmarks.engines
 
 All sources have the same tables. ORC files are written by ``orcidx.write_table`` and Parquet files by pyarrow, both
@@ -52,7 +52,7 @@ Run = Callable[[str], pa.Table]
 
 
 def files(scale: float) -> Path:
-    """The folder of the tables, ``NAME.orc`` and ``NAME.parquet``; made where it is missing."""
+    """Returns the folder of the tables, ``NAME.orc`` and ``NAME.parquet``. It is made if it does not exist."""
     folder = DATA / f"engines-sf{scale:g}"
     if (folder / "done").is_file():
         return folder
@@ -93,7 +93,7 @@ def duckdb_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run
 
 
 def handed_over(table: pl.DataFrame) -> pl.LazyFrame:
-    """A table in memory behind the reader interface of ``orcidx.scan_polars``."""
+    """Returns a frame that reads a table in memory through the interface that ``orcidx.scan_polars`` uses."""
     import polars as pl
     from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
 
@@ -141,11 +141,11 @@ def polars_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run
 ENGINES = {"duckdb": duckdb_runs, "polars": polars_runs}
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- comparing answers ------------------------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
-    """A value that another is compared with: sums of doubles depend on the order in which batches come."""
+    """Returns a value to compare. Floats are rounded, because sums of floats depend on the order of the batches."""
     if isinstance(value, (float, Decimal)):
         return float(f"{value:.9g}")
     return value.date() if isinstance(value, dt.datetime) and value.time() == dt.time(0) else value
@@ -161,12 +161,12 @@ def same_answers(answers: dict[str, list[tuple[Any, ...]]]) -> bool:
     return all(other == first for other in others)
 
 
-# --- where the time goes ----------------------------------------------------------------------------------------------
+# --- measuring scans alone --------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def recorded() -> Iterator[list[Scan]]:
-    """The scans that are run inside."""
+    """Collects the scans that run in the ``with`` block."""
     scans: list[Scan] = []
     before = {name: getattr(Scan, name) for name in ("to_batches", "to_early_batches")}
 
@@ -207,7 +207,7 @@ def geometric_mean(ratios: list[float]) -> float:
 
 
 def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """The least milliseconds of each source, which have the same answer."""
+    """Returns the least milliseconds of each source. Raises ``SystemExit`` if the answers differ."""
     answers = {source: rows_of(run(query)) for source, run in runs.items()}
     if not same_answers(answers):
         raise SystemExit(f"the answers differ: { ({source: rows[:3] for source, rows in answers.items()}) }\n{query}")
@@ -220,7 +220,7 @@ def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[],
 
 
 def profiled(run: Run, query: str, rounds: int, clock: Callable[[], float]) -> float:
-    """The least milliseconds that the scans of a query take alone."""
+    """Returns the least milliseconds that the scans of a query take without the engine."""
     with recorded() as scans:
         run(query)
     return min(measured(clock, lambda: read_all(scans)) for _ in range(rounds)) * 1e3
@@ -260,11 +260,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--engine", choices=ENGINES, action="append", help="one of them, or both")
-    parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="some of the 22")
-    parser.add_argument("--memory", action="store_true", help="over Arrow in memory, too")
-    parser.add_argument("--floor", action="store_true", help="Polars: over frames that take no time to decode, too")
-    parser.add_argument("--profile", action="store_true", help="where the time goes")
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="an engine (default: both)")
+    parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="numbers of queries (default: all 22)")
+    parser.add_argument("--memory", action="store_true", help="also measure Arrow tables in memory")
+    parser.add_argument("--floor", action="store_true", help="Polars: also measure frames that take no time to decode")
+    parser.add_argument("--profile", action="store_true", help="show how the time is divided")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
     parser.add_argument("--json", type=Path, help="a file for the milliseconds")
     arguments = parser.parse_args()

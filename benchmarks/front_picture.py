@@ -1,4 +1,4 @@
-"""The pruning map of the front page, docs/pruning-map.svg: ``python -m benchmarks.front_picture``."""
+"""Draws the pruning map of the front page, docs/pruning-map.svg: ``python -m benchmarks.front_picture``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TPC-H lineitem as ORC: made by tpchgen-cli, written by Spark where there is a Java, else by pyarrow."""
+"""Makes TPC-H lineitem as an ORC file. tpchgen-cli generates the rows. Spark or pyarrow writes the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.columns import DATA
 
 
 def parquet(scale: float) -> Path:
-    """The generated table."""
+    """Returns the generated table as a Parquet file. It is generated if it does not exist."""
     target = DATA / f"lineitem-sf{scale:g}.parquet"
     if not target.is_file():
         program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -32,11 +32,12 @@ def parquet(scale: float) -> Path:
 
 CLUSTERED = ("l_orderkey", "l_linenumber")
 BLOOMS = ("l_partkey", "l_comment")
-"""Columns with bloom filters: spread over the whole table, the one with some thirty rows of a value, the other few."""
+"""Columns with bloom filters. Their values are scattered over the table. A value of l_partkey is in some thirty rows,
+and a value of l_comment is in few rows."""
 
 
 def orc(scale: float, codec: str, *, spark: bool, blooms: bool = False) -> Path:
-    """One ORC file of the table; ``spark=False`` writes it with pyarrow, ``blooms`` with filters for ``BLOOMS``."""
+    """Returns one ORC file of the table. Spark or pyarrow writes it. ``blooms`` adds filters of ``BLOOMS``."""
     writer = "spark" if spark else "pyarrow"
     target = DATA / f"lineitem-sf{scale:g}.{writer}.{codec}{'.blooms' if blooms else ''}.orc"
     if not target.is_file():
@@ -47,7 +48,7 @@ def orc(scale: float, codec: str, *, spark: bool, blooms: bool = False) -> Path:
             kind = "uncompressed" if codec == "none" else codec
             table = pyarrow.parquet.read_table(parquet(scale))
             plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-            table = table.cast(pa.schema(plain))  # pyarrow's ORC writer knows no string views
+            table = table.cast(pa.schema(plain))  # pyarrow's ORC writer does not support string views
             numbers = [table.column_names.index(name) + 1 for name in BLOOMS] if blooms else None
             options = {"dictionary_key_size_threshold": 0.8, "bloom_filter_columns": numbers}
             pyarrow.orc.write_table(table, fresh, compression=kind, **options)
@@ -68,7 +69,7 @@ def _write_with_spark(scale: float, codec: str, target: Path, options: dict[str,
     )
     folder = target.with_suffix(".spark")
     try:
-        # Spark reads pieces of the table in any order; the file is clustered by its key.
+        # Spark reads the pieces of the table in any order, so the rows are sorted again by their key.
         frame = session.read.parquet(str(parquet(scale))).coalesce(1).sortWithinPartitions(*CLUSTERED)
         frame.write.mode("overwrite").options(compression=codec, **options).orc(str(folder))
         (part,) = folder.glob("part-*.orc")

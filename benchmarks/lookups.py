@@ -1,8 +1,9 @@
-"""Selective reads beside pyarrow.orc and pyorc, in one run, answers checked equal:  python -m benchmarks.lookups
+"""Compares selective reads with pyarrow.orc and pyorc in one run:  python -m benchmarks.lookups
 
-The table is TPC-H lineitem with all 16 columns, in one ORC file that Spark wrote: clustered by l_orderkey, with bloom
-filters on l_partkey and l_comment, which are spread over all of it. Each lookup opens the file afresh, in the page
-cache; "first" has forgotten all metadata before, "again" finds it in memory, as a second scan of a process does.
+The table is TPC-H lineitem with all 16 columns, in one ORC file that Spark wrote. The rows are clustered by l_orderkey.
+The columns l_partkey and l_comment have bloom filters, and their values are scattered over the file. Each lookup opens
+the file again, from the page cache. "first" is a lookup without cached metadata. "again" is a lookup with cached
+metadata, like a second scan in a process. The answers are compared.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ from orcidx.pruning.evaluate import Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
 LOOKUPS = {"l_orderkey": 50.0, "l_partkey": 10.0, "l_comment": 10.0}
-"""Column of a lookup, and how many times as fast as pyarrow's read and filter it must be."""
+"""The columns of the lookups. A lookup must be this many times as fast as reading and filtering with pyarrow."""
 PRUNED_MS = 1.0
 PROVED_SHARE = 0.10
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured thing in milliseconds (medians) with what it must hold, None where nothing was promised."""
+    """One measurement with medians in milliseconds. ``holds`` says whether the goal is reached. It is None without a
+    goal."""
 
     name: str
     times: dict[str, float]
@@ -71,7 +73,7 @@ def median_ms(calls: Sequence[Callable[[], Any]]) -> float:
 
 
 def clocks(call: Callable[[], Any]) -> tuple[float, float]:
-    """Milliseconds of processor time of all threads, and of the clock on the wall."""
+    """Returns the processor time of all threads and the elapsed time, in milliseconds."""
     began, busy = time.perf_counter(), time.process_time()
     found = call()
     took = (time.process_time() - busy) * 1e3, (time.perf_counter() - began) * 1e3
@@ -128,7 +130,7 @@ def measure_lookup(path: Path, name: str, keys: Sequence[Any], peer_keys: Sequen
         "pyarrow.orc": lambda key: by_pyarrow(path, name, key),
     }
     found: dict[str, list[float]] = {side: [] for side in sides}
-    for key in keys:  # in turn, so that all have the same load
+    for key in keys:  # the sides run in turns, so that all have the same load
         for side, look in sides.items():
             if key in peer_keys or side.startswith("orcidx"):
                 found[side].append(clocks(lambda look=look, key=key: look(key))[1])
@@ -144,7 +146,7 @@ def measure_lookup(path: Path, name: str, keys: Sequence[Any], peer_keys: Sequen
 
 
 def pruner(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predicate) -> Outcome:
-    """From decoded row-group entries to the rows that may match."""
+    """Computes the rows that may match from decoded entries of row groups."""
     (column,) = (node for node in index.columns.values() if node.statistics.node.dotted == "clustered")
     bounds = bound_statistics(column.statistics, file.tail.facts, file.options)
     evidence = StatisticsEvidence("row-group statistics", {("clustered",): bounds}, index.bounds, file.options)
@@ -153,7 +155,7 @@ def pruner(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predic
 
 
 def measure_pruning() -> Row:
-    """10,000 row-group entries of a column, decoded: bounded, asked one question, and made a selection of rows."""
+    """Measures how long orcidx takes to select the rows that may match, from 10,000 decoded row-group entries."""
     with orcidx.open(str(many_row_groups(DATA))) as file:
         index = read_row_index(file._reader, 0, file._reader.root.walk())
         questions = [col("clustered") == key for key in range(0, 1_000_000, 20_000)]
@@ -164,14 +166,14 @@ def measure_pruning() -> Row:
     return Row("pruning row-group statistics", {"orcidx": took}, text, took < PRUNED_MS)
 
 
-# ---------------------------------------------------------------------- predicates that keep everything
+# ---------------------------------------------------------------------- predicates that keep all rows
 
 
 def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved: bool) -> Row:
-    """All rows read with and without a predicate that is true of each, in turn; what the difference costs.
+    """Reads all rows with and without a predicate that is true for each row, in turns, and compares the times.
 
-    Processor time of one thread decides: that of others is not in it, and differences of long readings drown in the
-    clock's noise.
+    The processor time of one thread decides whether the goal is reached. The elapsed time of long reads has more noise
+    than the difference.
     """
     where, condition = col(name) != literal, pc.field(name) != pa.scalar(literal)
 
@@ -206,7 +208,7 @@ def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved:
 
 
 def absent_price(path: Path) -> Any:
-    """A price between the least and the greatest of every row group that no row has."""
+    """Returns a price that no row has. It is between the minimum and the maximum of every row group."""
     with orcidx.open(str(path)) as file:
         prices = file.read(["l_extendedprice"])["l_extendedprice"]
     type_ = prices.type
@@ -217,7 +219,7 @@ def absent_price(path: Path) -> Any:
     raise SystemExit("every price occurs")
 
 
-# ---------------------------------------------------------------------- the run
+# ---------------------------------------------------------------------- the command
 
 
 def measure(path: Path, given: argparse.Namespace) -> Iterator[Row]:
@@ -236,8 +238,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of lineitem: 1 has 6 million rows")
     parser.add_argument("--codec", default="zstd")
     parser.add_argument("--keys", type=int, default=50, help="keys of each lookup")
-    parser.add_argument("--peer-keys", type=int, default=50, help="of them for the others, which take long")
-    parser.add_argument("--rounds", type=int, default=5, help="readings of the whole table, with and without predicate")
+    parser.add_argument("--peer-keys", type=int, default=50, help="how many of the keys pyarrow and pyorc look up")
+    parser.add_argument("--rounds", type=int, default=5, help="reads of the whole table with and without a predicate")
     parser.add_argument("--json", type=Path, help="write the rows here too")
     given = parser.parse_args(words)
     path = lineitem.orc(given.scale, given.codec, spark=lineitem.java(), blooms=True)

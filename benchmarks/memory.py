@@ -1,10 +1,11 @@
-"""How much memory a scan of one huge stripe takes: 512 MiB compressed, 10 numeric and string columns, 256 KiB blocks.
+"""Measures the memory that a scan of one large stripe takes. The stripe has 512 MiB of compressed data, 10 columns of
+numbers and strings, and blocks of 256 KiB.
 
-    python benchmarks/memory.py                  # one thread, peak above an interpreter with orcidx and pyarrow
-    python benchmarks/memory.py --mebibytes 64   # a smaller stripe; the peak should hardly differ
-    python benchmarks/memory.py --remote         # through a reader that is not local: ranges are fetched ahead
+    python benchmarks/memory.py                  # one thread; the peak in addition to orcidx and pyarrow themselves
+    python benchmarks/memory.py --mebibytes 64   # a smaller stripe; the peak should be about the same
+    python benchmarks/memory.py --remote         # with a remote reader, which fetches byte ranges ahead
 
-Exit status 1 when the peak exceeds the bound of 96 MiB.
+The exit status is 1 if the peak exceeds the bound of 96 MiB.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BOUND = 96
 
 
 def make_piece(random: np.random.Generator) -> pa.Table:
-    """Rows of about ``BYTES_PER_ROW`` bytes once compressed."""
+    """Makes rows of about ``BYTES_PER_ROW`` compressed bytes each."""
     big = random.integers(0, 1 << 62, PIECE)
     texts = pa.array(random.integers(0, 1 << 62, PIECE)).cast(pa.string())
     words = pa.array([f"word-{i:04d}" for i in range(1000)])
@@ -50,7 +51,7 @@ def make_piece(random: np.random.Generator) -> pa.Table:
 
 
 def make_file(mebibytes: int) -> Path:
-    """One stripe of about so many MiB; kept for the next run."""
+    """Returns a file with one stripe of about this many MiB. The file is kept for the next run."""
     path = DATA / f"one-stripe-{mebibytes}.orc"
     if not path.exists():
         DATA.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def make_file(mebibytes: int) -> Path:
 
 
 def scan(path: str, *, remote: bool) -> None:
-    """In a process of its own: prints what the scan took."""
+    """Runs the scan, and prints its memory and time. It must run in a separate process."""
     import orcidx
 
     source: Any = path
@@ -93,7 +94,7 @@ def scan(path: str, *, remote: bool) -> None:
 
 
 def _status(name: str) -> float:
-    """A number of ``/proc/self/status``, in MiB."""
+    """Returns a number of ``/proc/self/status`` in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) / 1024
@@ -103,7 +104,7 @@ def _status(name: str) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mebibytes", type=int, default=512, help="compressed size of the stripe")
-    parser.add_argument("--remote", action="store_true", help="read as from a remote object")
+    parser.add_argument("--remote", action="store_true", help="read the file like a remote object")
     parser.add_argument("--scan", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.scan:

@@ -1,13 +1,14 @@
-"""Paimon's formats here and in Paimon's Java, in one run, answers checked equal:  python -m benchmarks.paimon_indexes
+"""Compares Paimon's formats in orcidx and in Paimon's Java, in one run:  python -m benchmarks.paimon_indexes
 
-Three parts: each index built from a column, indexes of ``--rows`` rows asked, a table of that many rows scanned with
-deletion vectors. Both sides run on one thread, in turn, several times; Java is warmed up before and timed inside
-(System.nanoTime and the thread's processor time). The best round of each counts. Columns: wall time, processor time,
-and the ratio of the processor times (Java's by ours: above 1 means faster here).
+The benchmark has three parts. It builds each kind of index from a column. It looks up values in indexes of
+``--rows`` rows. It scans a table of ``--rows`` rows with deletion vectors. Both sides run with one thread, in turns,
+several times, and the best round of each counts. Java is warmed up first, and measures its own times (System.nanoTime
+and the processor time of the thread). The output has elapsed time, processor time, and Java's processor time divided
+by the processor time of orcidx. The answers are compared.
 
-Java needs a JRE and the jar of ``.ci/fetch-paimon``; ``--no-java`` leaves its columns empty. pypaimon-rust has no
-interface to single indexes, and fails on filtered reads of ORC files: with ``--rust`` it scans the tables (its rows
-show its times in our columns).
+Java needs a JRE and the jar of ``.ci/fetch-paimon``. With ``--no-java`` its columns are empty. pypaimon-rust has no
+interface to single indexes, and its filtered reads of ORC files fail. With ``--rust`` it scans the tables. The rows of
+pypaimon-rust show its times in the columns of orcidx.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ ASKED = {"bitmap": "few", "range-bitmap": "distinct", "bsi": "distinct", "bloom-
 
 @dataclass(frozen=True)
 class Time:
-    """Of the best round, in seconds."""
+    """The times of the best round, in seconds."""
 
     wall: float
     cpu: float
 
 
 def column(name: str, rows: int) -> tuple[pa.Array, str]:
-    """Values and their type: ``few`` and ``words`` have 1000 of them."""
+    """Returns values and their type. ``few`` and ``words`` have 1000 distinct values."""
     random = np.random.default_rng(SEED)
     few = random.integers(0, 1000, rows)
     distinct = random.permutation(rows) * 7
@@ -84,7 +85,7 @@ def best(work: Callable[[], Any], rounds: int) -> tuple[Time, Any]:
 
 
 class Java:
-    """Paimon in the JVM of a Spark session, through the bridge of the tests."""
+    """Calls Paimon in the JVM of a Spark session, through the bridge of the tests."""
 
     def __init__(self, folder: Path, *, memory: str) -> None:
         jars = Path(os.environ.get("ORCIDX_JARS") or Path.home() / ".cache" / "orcidx" / "jars")
@@ -147,7 +148,7 @@ class Java:
         return BitMap.deserialize(found)
 
 
-# ---------------------------------------------------------------------- rows of the report
+# ---------------------------------------------------------------------- measuring builds and lookups
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Row:
     java: Time | None
     equal: bool
     items: int = 0
-    """Values per round, where a rate says more than a time."""
+    """The number of values in a round. If it is given, values per second are shown instead of milliseconds."""
 
 
 def builds(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
@@ -174,12 +175,12 @@ def builds(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
                 loaded = values
             java.build(kind, data_type, options, given.warm)
             theirs, java_body = java.build(kind, data_type, options, given.repeat)
-            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # its bodies have no order
+            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # its order is not fixed
         yield Row(f"build {name}", took, theirs, equal, given.build_rows)
 
 
 def questions(kind: str, rows: int) -> Iterator[tuple[str, str, list[int]]]:
-    """Label, Paimon's operation, literals."""
+    """Yields the label, Paimon's operation and the literals of each lookup."""
     step = 1 if kind == "bitmap" else 7
     top = 1000 if kind == "bitmap" else rows
     yield "equality", "equal", [top // 3 * step]
@@ -279,7 +280,7 @@ def scans(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
 
 
 def by_rust(folder: Path) -> tuple[Time, tuple[int, int]]:
-    """The same scan by pypaimon-rust, once: deletions make it slow."""
+    """Runs the same scan with pypaimon-rust, only once, because it is slow with deletions."""
     from pypaimon_rust.datafusion import PaimonCatalog
 
     catalog = PaimonCatalog({"warehouse": str(folder.parent.parent)})
@@ -309,14 +310,14 @@ def shown(row: Row) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="rows asked and scanned (default 10,000,000)")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of lookups and scans (default 10,000,000)")
     parser.add_argument("--build-rows", type=int, default=2_000_000, help="rows of each build (default 2,000,000)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds of a build or scan (default 3)")
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of a question, after as many to warm up Java")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of a lookup, and of warming up Java before")
     parser.add_argument("--warm", type=int, default=3, help="builds that warm up Java (default 3)")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
-    parser.add_argument("--no-java", dest="java", action="store_false", help="orcidx alone")
-    parser.add_argument("--rust", action="store_true", help="scan with pypaimon-rust too (install it beside)")
+    parser.add_argument("--no-java", dest="java", action="store_false", help="measure only orcidx")
+    parser.add_argument("--rust", action="store_true", help="scan with pypaimon-rust too (must be installed)")
     parser.add_argument("--memory", default="6g", help="heap of the JVM (default 6g)")
     return parser.parse_args()
 

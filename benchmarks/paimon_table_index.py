@@ -1,8 +1,9 @@
-"""File indexes for a Paimon table of many data files, as one Spark job and one snapshot: what the driver's part takes.
+"""Measures the driver's part of indexing a Paimon table of many data files in one Spark job and one snapshot.
 
     python -m benchmarks.paimon_table_index [FILES] [--sidecars]
 
-The files are one file under many names, so that making them costs nothing; each has 100 rows.
+All files are links to one file of 100 rows, so they are made quickly. With ``--sidecars`` each index is stored in a
+separate file, and otherwise in the manifest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SPEC = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 100}}}
 
 
 def make_table(folder: Path, files: int, *, threshold: str) -> None:
-    """A table of so many files, committed as one append."""
+    """Makes a table with this number of files, in one append."""
     options = {"bucket": "-1", "file.format": "orc", "file-index.in-manifest-threshold": threshold}
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 1, "name": "city", "type": "STRING"}]
     (folder / "schema").mkdir(parents=True)
@@ -46,7 +47,7 @@ def make_table(folder: Path, files: int, *, threshold: str) -> None:
 
 
 def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what each call takes of the processor."""
+    """Wraps a function. The processor time of each call is added to ``seconds[name]``."""
 
     def call(*given: Any, **named: Any) -> Any:
         start = time.process_time()

@@ -1,8 +1,9 @@
-"""ORC beside Parquet: the same table in both, each read by its readers:  python -m benchmarks.parquet
+"""Compares ORC with Parquet, for the same table and the readers of each format:  python -m benchmarks.parquet
 
-Sizes, all rows, one column and one key, of TPC-H lineitem in ZSTD files; one thread; processor time of this process, so
-that a busy machine matters little; each side in turn, the best counts, and the values are equal to the generated
-ones. Every writer has its defaults, but for the codec and the filters that are named.
+The table is TPC-H lineitem, compressed with ZSTD. The benchmark compares the sizes of the files, and reads all rows,
+one column and one key, with one thread. It measures the processor time of this process, so it can run on a busy
+machine. All readers run in turns, and the best time of each counts. The values that the readers return are compared.
+Every writer has its defaults, except for the codec and the bloom filter.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Read = Callable[[Path], Any]
 
 
 def files(scale: float) -> dict[str, Path]:
-    """The table by what wrote it, all with a bloom filter of ``FILTERED``, which pyarrow writes in no Parquet file."""
+    """Returns the files by their writers. The ORC files have a bloom filter of ``FILTERED``. pyarrow writes no bloom
+    filter into a Parquet file."""
     table = pq.read_table(lineitem.parquet(scale), use_threads=False)
     plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
     table = table.cast(pa.schema(plain)).combine_chunks()
@@ -70,7 +72,7 @@ def orcidx_read(path: Path, columns: list[str] | None = None, where: tuple[str, 
 
 
 def pyarrow_orc_read(path: Path, columns: list[str] | None = None, where: tuple[str, int] | None = None) -> pa.Table:
-    table = pa.orc.ORCFile(path).read(columns=columns)  # it has no way to skip rows
+    table = pa.orc.ORCFile(path).read(columns=columns)  # pyarrow.orc cannot skip rows
     return table if where is None else table.filter(pa.compute.field(where[0]) == where[1])
 
 
@@ -95,7 +97,7 @@ READERS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def questions(table: pa.Table) -> dict[str, dict[str, Any]]:
-    """What is read, by how it is called."""
+    """Returns the arguments of each read. The keys are the names of the reads."""
     row = table.num_rows * 2 // 3
     return {
         "all rows": {},
@@ -107,7 +109,7 @@ def questions(table: pa.Table) -> dict[str, dict[str, Any]]:
 
 
 def measure(sides: dict[str, Callable[[], Any]], repeat: int) -> dict[str, float]:
-    """Best processor time of each, in milliseconds."""
+    """Returns the best processor time of each side, in milliseconds."""
     best = dict.fromkeys(sides, math.inf)
     for _ in range(repeat):
         for name, read in sides.items():
@@ -119,7 +121,7 @@ def measure(sides: dict[str, Callable[[], Any]], repeat: int) -> dict[str, float
 
 
 def check(asked: dict[str, Any], found: dict[str, Any]) -> None:
-    """All sides give the same rows."""
+    """Raises ``SystemExit`` unless all sides return the same rows."""
     frames = {name: one if isinstance(one, pl.DataFrame) else pl.from_arrow(one) for name, one in found.items()}
     first = next(iter(frames.values()))
     for name, frame in frames.items():
@@ -130,7 +132,7 @@ def check(asked: dict[str, Any], found: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale of lineitem (default 1)")
-    parser.add_argument("--repeat", type=int, default=3, help="reads of each, the best counts (default 3)")
+    parser.add_argument("--repeat", type=int, default=3, help="reads by each reader; the best counts (default 3)")
     given = parser.parse_args()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

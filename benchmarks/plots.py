@@ -12,15 +12,15 @@ RECORDS = ROOT / "benchmarks" / "RECORDS.md"
 OUT = ROOT / "docs" / "plots"
 ORCIDX, OTHER = "#1f9d63", "#8a94a6"
 LEFT, BARS, WIDTH, LINE, BAR = 16, 250, 480, 20, 14
-"""Lengths in pixels. Names are above their bars, so that a picture is narrow and readable on a phone."""
+"""Lengths in pixels. Names are above their bars, so a picture is narrow, and readable on a phone."""
 
 Row = tuple[str, dict[str, float]]
 """The name of a measurement, and the number of each side."""
 
 
 def table(heading: str, first_cell: str) -> list[list[str]]:
-    """Returns the cells of a table in RECORDS.md. The first line of the table begins with ``first_cell``. ``heading`` is the
-    heading of the section."""
+    """Returns the cells of the table whose header begins with ``first_cell``, in the section of RECORDS.md with this
+    heading."""
     text = RECORDS.read_text(encoding="utf-8")
     section = text[text.index(heading) :].split("\n## ")[0]
     lines = section[section.index(f"| {first_cell} |") :].split("\n\n")[0].splitlines()[2:]
@@ -66,7 +66,7 @@ def engines() -> list[Row]:
 
 
 def picture(title: str, rows: list[Row]) -> str:
-    """Draws the bars. The longest bar of each group has the same length, because the numbers differ much between groups."""
+    """Draws the bars. The longest bars of all groups have the same length, because the numbers of the groups differ."""
     parts, y = [], 46
     for name, sides in rows:
         parts.append(f'<text x="{LEFT}" y="{y + 10}">{escaped(name)}</text>')

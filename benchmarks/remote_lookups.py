@@ -1,8 +1,8 @@
-"""Lookups over HTTP with 30 ms of latency: requests, bytes and time:  python -m benchmarks.remote_lookups FILE...
+"""Measures lookups over HTTP with 30 ms of latency: python -m benchmarks.remote_lookups FILE...
 
-The files are TPC-H lineitem as ``benchmarks.lineitem`` has it written, with stripes of any size: clustered by
-l_orderkey, with bloom filters on l_partkey and l_comment. ``--merge-gap`` shows what closing no
-wider gap costs and saves.
+The files have TPC-H lineitem as ``benchmarks.lineitem`` writes it, with stripes of any size. The rows are clustered by
+l_orderkey. The columns l_partkey and l_comment have bloom filters. The benchmark prints the requests, bytes and time of
+each lookup. ``--merge-gap`` sets the largest gap between two byte ranges that one request fetches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Question = tuple[str, Any, list[str] | None]
 
 
 def questions(path: Path) -> Iterator[Question]:
-    """(name, predicate, columns) of each lookup; keys from the middle of the second stripe."""
+    """Yields name, predicate and columns of each lookup. The keys are from the middle of the second stripe."""
     with orcidx.open(str(path)) as file:
         at = file.stripes[0].rows + file.stripes[1].rows // 2 + 777
         row = file.read(["l_orderkey", "l_partkey", "l_comment"], row_range=(at, at + 1)).to_pylist()[0]
@@ -40,7 +40,7 @@ def questions(path: Path) -> Iterator[Question]:
 
 
 def ask(server: Any, question: Question, options: dict[str, Any], rounds: int) -> str:
-    """One line of the table."""
+    """Runs a lookup. Returns a line of the table."""
     name, where, columns = question
     times = []
     for _ in range(rounds):

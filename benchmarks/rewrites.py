@@ -1,8 +1,9 @@
-"""What rewriting costs and gains:  python -m benchmarks.rewrites --scale 1
+"""Measures what rewriting costs and gains:  python -m benchmarks.rewrites --scale 1
 
-TPC-H lineitem in one ORC file of pyarrow's, its rows shuffled: sorted by a column and given bloom filters, with lookups
-and sizes before and after; and the processor time of recompressing and of adding filters beside that of decoding and
-encoding the same file to the same end, verified alike, all threads counted.
+The file is TPC-H lineitem with shuffled rows, in one ORC file that pyarrow wrote. First the benchmark sorts the rows by
+a column and adds bloom filters. It compares lookups and sizes before and after. Then it measures the processor time of
+recompressing and of adding filters. It compares this time with decoding and encoding all rows for the same result, with
+and without verification. The time of all threads is counted.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BLOOMS = ("l_orderkey", "l_partkey")
 
 
 def shuffled(scale: float) -> Path:
-    """The table in no order, as rows come together from many writers."""
+    """Returns a file with the rows of the table in random order. It is written if it does not exist."""
     target = DATA / f"lineitem-sf{scale:g}.shuffled.zlib.orc"
     if not target.is_file():
         table = pyarrow.parquet.read_table(lineitem.parquet(scale))
@@ -47,7 +48,7 @@ def shuffled(scale: float) -> Path:
 
 
 def busy(call: Callable[[], Any], rounds: int) -> float:
-    """Least seconds of processor time of all threads."""
+    """Returns the least processor time of all threads, in seconds."""
     times = []
     for _ in range(rounds):
         began = time.process_time()
@@ -57,7 +58,7 @@ def busy(call: Callable[[], Any], rounds: int) -> float:
 
 
 def lookups(path: Path, name: str, values: Sequence[Any]) -> tuple[float, float, int]:
-    """Medians of the milliseconds of processor time of a lookup and of the bytes that it reads; rows found."""
+    """Returns the median milliseconds of processor time, the median of the bytes read, and the number of rows found."""
     took, read, rows = [], [], 0
     for value in values:
         forget_metadata()
@@ -96,7 +97,7 @@ def main() -> None:
             target = DATA / "rewritten.way.orc"
             common = {"verify": verify, "overwrite": True, **options}
             cheap = busy(lambda: orcidx.rewrite(before, target, **common), given.rounds)  # noqa: B023
-            # a stripe size that is given asks for encoding
+            # if a stripe size is given, the rows are encoded again
             dear = busy(lambda: orcidx.rewrite(before, target, stripe_size=64 << 20, **common), given.rounds)  # noqa: B023
             target.unlink()
             told = "verified" if verify else "not verified"

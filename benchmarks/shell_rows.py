@@ -1,4 +1,4 @@
-"""Processor time of ``orcidx cat --json``: a million rows of 16 columns; ``python -m benchmarks.shell_rows [ROWS]``."""
+"""Measures the processor time of ``orcidx cat`` and ``orcidx head``: ``python -m benchmarks.shell_rows [ROWS]``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import orcidx
 
 
 def table(rows: int) -> pa.Table:
-    """Two columns each of eight types."""
+    """Makes a table with two columns of each of eight types."""
     rng = np.random.default_rng(1)
     made = [
         lambda: rng.integers(0, 10**9, rows),

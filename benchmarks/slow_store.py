@@ -1,7 +1,7 @@
-"""Files of a store that takes 20 ms for a request and 10 ms for a megabyte:  python -m benchmarks.slow_store
+"""Reads files of a store that takes 20 ms for a request and 10 ms for a megabyte:  python -m benchmarks.slow_store
 
-What ``file_queue.REMOTE_AHEAD`` and ``dictionary_choice.DICTIONARY_SHARE`` cost and save (decision 0113).
-Requests, bytes and time spent waiting hardly depend on the machine.
+The benchmark measures what ``file_queue.REMOTE_AHEAD`` and ``dictionary_choice.DICTIONARY_SHARE`` cost and save
+(decision 0113). The requests, the bytes and the time of waiting hardly depend on the machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXT = 40
 
 
 class SlowStore(AsyncFileSystem):  # type: ignore[misc]
-    """Objects in memory, each request of which takes its time; sizes are known, as from a listing."""
+    """A store with objects in memory, whose requests take time. The sizes of objects are known without a request."""
 
     cachable = False
 
@@ -52,7 +52,7 @@ class SlowStore(AsyncFileSystem):  # type: ignore[misc]
 
 
 def measured(store: SlowStore, task: Callable[[], object], rounds: int = 3) -> str:
-    """Requests, megabytes and the least time in milliseconds."""
+    """Returns the number of requests, the megabytes, and the least time in milliseconds."""
     times = []
     for _ in range(rounds):
         forget_metadata()
@@ -64,7 +64,7 @@ def measured(store: SlowStore, task: Callable[[], object], rounds: int = 3) -> s
 
 
 def table(first: int, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Keys in order, and numbers that no codec makes smaller."""
+    """Makes a table of sorted keys, and of numbers that cannot be compressed."""
     return pa.table({"key": np.arange(first, first + rows), **{f"x{n}": rng.random(rows) for n in range(4)}})
 
 
@@ -74,7 +74,7 @@ def stored(rows: pa.Table, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-# ---------------------------------------------------------------------- files ahead
+# ---------------------------------------------------------------------- opening files ahead
 
 
 def files_ahead() -> Iterator[str]:
@@ -112,13 +112,14 @@ def files_ahead() -> Iterator[str]:
             yield f"| {ahead}, {workers} | " + " | ".join(measured(*task) for task in tasks.values()) + " |"
 
 
-# ---------------------------------------------------------------------- dictionaries
+# ---------------------------------------------------------------------- reading dictionaries
 
 STRIPES, ROWS = 16, 100_000
 
 
 def with_dictionary(distinct: int, share: float, payload: int, rng: np.random.Generator) -> tuple[bytes, str]:
-    """A file of stripes with so many texts each, one of which is in ``share`` of them; and that text."""
+    """Writes a file in which each stripe has ``distinct`` texts. One text is in ``share`` of the stripes. Returns the
+    file and this text."""
     wanted = "7" + rng.bytes(TEXT // 2).hex()[1:]
     buffer = io.BytesIO()
     with orcidx.OrcWriter(

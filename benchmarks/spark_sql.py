@@ -1,14 +1,17 @@
-"""TPC-H's 22 queries in a session of ``orcidx.spark.enable`` beside the same session without, with and without indexes.
+"""Compares TPC-H's 22 queries in an enabled session with a plain session, with indexes and without indexes.
 
     python -m benchmarks.spark_sql [--scale 0.2] [--pairs 15] [--queries 1,6,12] [--cpu] [--folder DIR] [--only-data]
 
-Rounds of three runs of a query over the same views: plain, plain again, enabled. Each of their six orders comes as
-often, in a sequence that is drawn with a fixed seed: if the order only turned, a run would always follow the same other
-one, and inherit its garbage in the JVM. So each query has as many pairs as rounds, beside a control of Spark against
-itself. A ratio is the median of the rounds' ratios: plain by enabled, and plain by plain again. ``with`` has bloom
-filters on two columns, ``without`` no index at all. Answers are compared. ``--cpu`` counts the processor time of the
-JVM and of this process, for a machine with other work. The exit code is 1 where a ratio is below 0.95 and that costs
-more than 30 ms. ``--folder`` keeps the data.
+A session is enabled with ``orcidx.spark.enable``. Each round runs a query three times over the same views: plain, plain
+again, and enabled. The three runs have six possible orders. Each order is used equally often, in a random sequence with
+a fixed seed. With a rotating order, a run would always follow the same other run, and would have to collect its garbage
+in the JVM.
+
+For each query, two ratios are printed. Each is the median of the ratios of the rounds. The first is the plain time
+divided by the enabled time. The second is the plain time divided by the time of plain again, which shows the noise. The
+layout ``with`` has bloom filters on two columns. The layout ``without`` has no indexes. The answers are compared.
+``--cpu`` measures the processor time of the JVM and of this process, for a machine with other work. The exit code is 1
+if a ratio is below 0.95, and enabled is more than 30 ms slower than plain. ``--folder`` keeps the data.
 """
 
 from __future__ import annotations
@@ -32,16 +35,16 @@ from orcidx import spark as orcidx_spark
 
 SIDES = ("plain", "again", "enabled")
 WARM_UP = 3
-"""Rounds before those that count. The JVM compiles more in them than later."""
+"""The number of rounds that run first and do not count. The JVM compiles more in these rounds than in later rounds."""
 
 
 def without_indexes(indexed: Path, plain: Path) -> None:
-    """The same files, linked, but for those of orcidx."""
+    """Makes hard links to the same files. The files of orcidx are left out."""
     shutil.copytree(indexed, plain, copy_function=os.link, ignore=shutil.ignore_patterns("_orcidx"), dirs_exist_ok=True)
 
 
 def processor_seconds(spark: Any) -> Callable[[], float]:
-    """A clock of the processor time of the JVM and of this process."""
+    """Returns a clock of the processor time of the JVM and of this process."""
     bean = spark._jvm.java.lang.management.ManagementFactory.getPlatformMXBean(
         spark._jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
     )
@@ -59,7 +62,7 @@ def orders(rounds: int) -> Iterator[tuple[str, ...]]:
 
 
 def run_query(spark: Any, text: str, rounds: int, clock: Callable[[], float]) -> dict[str, list[float]]:
-    """Seconds of each side, by round. Raises ``SystemExit`` where the answers differ."""
+    """Returns the seconds of each side in each round. Raises ``SystemExit`` if the answers differ."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     answers: dict[str, Any] = {}
     for number, order in enumerate(orders(rounds + WARM_UP), start=-WARM_UP):
@@ -98,7 +101,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--queries", default=",".join(map(str, range(1, 23))))
     parser.add_argument("--layouts", default="with,without", help="indexes")
-    parser.add_argument("--cpu", action="store_true", help="processor time in place of the clock's")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of elapsed time")
     parser.add_argument("--only-data", action="store_true", help="write and index what is missing in --folder")
     parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
     given = parser.parse_args()

@@ -1,13 +1,15 @@
-"""Lookups of whole rows on HDFS and s3a beside Spark's reader, what an enabled session costs, and many files listed.
+"""Compares lookups on HDFS and s3a with Spark's reader, and measures an enabled session and the listing of many files.
 
     python -m benchmarks.spark_stores hdfs|s3a|many [--files 48] [--rows 2400000] [--rounds 9] [--wait FILE]
 
-HDFS is a namenode and a datanode in a JVM of their own, s3a is moto on loopback; ``.ci/fetch-hadoop`` brings the jars.
-Each round runs Spark's reader, ``orcidx.spark.read`` and a session of ``orcidx.spark.enable``, in an order that turns.
-``lookup`` is one key of a bloom filter, all columns; ``nothing falls`` is a count by a condition on a column without an
-index; each round has another value. Answers are compared; a ratio is the median of the rounds' ratios. ``many``:
-``--files`` (20,000) small files of this machine, partitioned: the time to make the DataFrame, where nothing falls.
-``--wait``: measuring begins when this file is there.
+HDFS is a namenode and a datanode in a separate JVM. s3a is moto on this machine. ``.ci/fetch-hadoop`` fetches the jars.
+Each round runs Spark's reader, ``orcidx.spark.read`` and a session of ``orcidx.spark.enable``. Their order changes from
+round to round. ``lookup`` reads all columns of one key of a column with a bloom filter. ``nothing falls`` counts rows
+by a condition on a column without an index, so no file is skipped. Each round has another value. The answers are
+compared. A ratio is the median of the ratios of the rounds.
+
+``many`` measures the time to make the DataFrame of ``--files`` (20,000) small partitioned files of this machine, if no
+file is skipped. With ``--wait``, measuring begins when this file exists.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ SIDES = ("spark", "read", "enabled")
 
 @dataclass(frozen=True)
 class Place:
-    """``settings``: of Spark's; ``fetched``: bytes that have been fetched, by a session."""
+    """A store. ``settings`` are settings of Spark. ``fetched`` returns the bytes that a session has fetched."""
 
     url: str
     settings: Mapping[str, str]
@@ -96,7 +98,7 @@ def compare(spark: Any, place: Place, table: str, title: str, where: str, column
     fetched = dict.fromkeys(SIDES, 0)
     answers = {}
     for number in range(-2, rounds):  # the first two warm up
-        asked = where.format(number + 2)  # another value in each round: an enabled session keeps its answers
+        asked = where.format(number + 2)  # a new value, because an enabled session caches its decisions
         for side in (*SIDES[number % 3 :], *SIDES[: number % 3]):
             (orcidx_spark.enable if side == "enabled" else orcidx_spark.disable)(spark)
             before, began = place.fetched(spark), time.perf_counter()

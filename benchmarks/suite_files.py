@@ -10,7 +10,8 @@ import pyarrow.orc
 
 
 def many_row_groups(folder: Path) -> Path:
-    """10,000 row groups of 100 rows: a clustered and a scattered key, both with blooms, and a word."""
+    """A file of 10,000 row groups of 100 rows. Its columns are a clustered key, a scattered key and a word, all with
+    bloom filters."""
     path = folder / "many-row-groups.orc"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)

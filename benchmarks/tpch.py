@@ -1,4 +1,4 @@
-"""The tables of TPC-H as ORC files that Spark wrote, and its 22 queries over views of any reader."""
+"""Writes the tables of TPC-H as ORC files with Spark, and has the 22 queries for views of any reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ FILES = {"lineitem": 24, "orders": 12, "partsupp": 8}
 
 
 def write_tables(spark: Any, folder: Path, scale: float) -> None:
-    """Made by ``tpchgen-cli`` (of the bench extra) and written by Spark; lineitem and orders get bloom filters."""
+    """Makes the tables with ``tpchgen-cli`` (extra ``bench``), and writes them with Spark. lineitem and orders get
+    bloom filters."""
     made = folder / "parquet"
     program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
@@ -39,7 +40,7 @@ def write_tables(spark: Any, folder: Path, scale: float) -> None:
 
 
 def queries() -> list[str]:
-    """The 22, in their order."""
+    """Returns the 22 queries in the order of TPC-H."""
     text = Path(__file__).with_name("tpch_queries.sql").read_text()
     statements = [part.partition("\n")[2].strip().rstrip(";") for part in text.split("\n-- ")[1:]]
     assert len(statements) == 22
@@ -47,6 +48,6 @@ def queries() -> list[str]:
 
 
 def view_all(folder: Path, reader: Callable[[str], Any]) -> None:
-    """Makes a view of every table, by a reader of its directory."""
+    """Makes a view of every table. ``reader`` reads the directory of a table."""
     for name in TABLES:
         reader(str(folder / name)).createOrReplaceTempView(name)

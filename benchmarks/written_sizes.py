@@ -1,8 +1,8 @@
-"""62 shapes of columns: how large ``orcidx.write_table`` and ``pyarrow.orc.write_table`` make them, and how fast.
+"""Compares the sizes and times of files that orcidx and pyarrow write, for 62 shapes (kinds of columns).
 
-Same codec, stripe size and row-group stride; everything else as each library has it by default. Of two files that
-pyarrow could write, with dictionaries and without, the smaller one counts. Processor seconds of one thread, the best of
-several turns. ``--parquet`` adds pyarrow's Parquet with zstd.
+Both libraries use the same codec, stripe size and row-group stride. All other options have the defaults of each
+library. pyarrow writes a file with dictionaries and a file without, and the smaller file counts. The least processor
+time of one thread counts. ``--parquet`` also compares with Parquet files, which pyarrow writes with zstd.
 
 ``python -m benchmarks.written_sizes [--rows N] [--codec zstd] [--times N] [--parquet] [SHAPE ...]``
 """
@@ -221,7 +221,7 @@ def write_own(table: pa.Table, codec: str) -> bytes:
 
 def write_theirs(table: pa.Table, codec: str, threshold: float) -> bytes:
     out = io.BytesIO()
-    if pa.types.is_dictionary(table.schema.types[0]):  # pyarrow's writer refuses them
+    if pa.types.is_dictionary(table.schema.types[0]):  # pyarrow's writer refuses dictionaries
         table = table.cast(pa.schema([("x", pa.string())]))
     orc.write_table(
         table,
@@ -241,7 +241,7 @@ def write_parquet(table: pa.Table) -> bytes:
 
 
 def sizes(table: pa.Table, codec: str) -> tuple[int, int, float]:
-    """Bytes of orcidx and of pyarrow, and the dictionary threshold with which pyarrow's are fewest."""
+    """Returns the bytes of orcidx, the bytes of pyarrow, and the dictionary threshold of pyarrow's smaller file."""
     thresholds = (0.0, 0.8) if pa.types.is_string(table.schema.types[0]) else (0.0,)
     theirs = {len(write_theirs(table, codec, threshold)): threshold for threshold in thresholds}
     return len(write_own(table, codec)), min(theirs), theirs[min(theirs)]
@@ -254,7 +254,7 @@ def seconds(write: Callable[[], object]) -> float:
 
 
 def compare(name: str, rows: int, codec: str, times: int, *, parquet: bool) -> tuple[float, float]:
-    """Prints one row; returns the ratio of the sizes, and of the times (pyarrow's by orcidx's)."""
+    """Prints one row. Returns orcidx's size divided by pyarrow's size, and pyarrow's time divided by orcidx's time."""
     table = table_of(name, rows)
     own_size, size, threshold = sizes(table, codec)
     own = other = math.inf

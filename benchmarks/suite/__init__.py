@@ -1,4 +1,5 @@
-"""asv suites, one question a file. Only ratios count on a shared machine; ``track_`` figures are exact."""
+"""The asv suites. Each file answers one question. On a shared machine only ratios are meaningful. The figures of
+``track_`` functions are exact."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many values a second go into a bloom filter?"""
+"""How many values per second can be added to a bloom filter?"""
 
 import numpy as np
 import pyarrow as pa

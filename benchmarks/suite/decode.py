@@ -1,4 +1,4 @@
-"""How fast is each type decoded, by codec, on one thread?"""
+"""How fast is each type decoded with each codec, on one thread?"""
 
 import orcidx
 from benchmarks.columns import CODECS, COLUMNS, file_of
@@ -19,7 +19,7 @@ class Decode:
 
 
 class Skip:
-    """Every tenth row group is read: skipping must cost little of what decoding costs."""
+    """Reads every tenth row group. Skipping a row group must take much less time than decoding it."""
 
     params = (list(COLUMNS), ("none", "zstd"))
     param_names = ("column", "codec")

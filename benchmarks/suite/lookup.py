@@ -1,6 +1,6 @@
-"""How long does a lookup take from open to rows, with all columns, and what does a predicate cost that keeps all rows?
+"""How long does a lookup of complete rows take, and how much time does a predicate take that keeps all rows?
 
-The small twin of ``python -m benchmarks.lookups``, which measures the others too and says what must hold.
+This suite is a small version of ``python -m benchmarks.lookups``, which also measures other readers and has goals.
 """
 
 import orcidx

@@ -1,4 +1,4 @@
-"""How much memory does a scan hold at its peak, above the imports, whatever the stripe's size?"""
+"""How much memory does a scan hold at its peak, in addition to the imports?"""
 
 import pyarrow as pa
 import pyarrow.parquet

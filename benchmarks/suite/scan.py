@@ -1,4 +1,4 @@
-"""How fast is a whole scan of lineitem: columns, threads, selectivity, a first batch?"""
+"""How fast is a scan of lineitem, with some or all columns, with threads, with conditions, and for the first rows?"""
 
 import orcidx
 from benchmarks import lineitem

@@ -1,4 +1,4 @@
-"""What do two threads gain on lineitem, beside two processes that read half of it each?"""
+"""How much faster are two threads on lineitem, compared with two processes that read half of the rows each?"""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Writing columns of each form and the lineitem table, by codec, beside pyarrow."""
+"""How fast are columns of several types and the table lineitem written, compared with pyarrow?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Write:
 
 
 class WriteMemory:
-    """Peak of writing lineitem, in a process of its own."""
+    """The peak of memory while lineitem is written in a separate process."""
 
     params = (["pyarrow", "orcidx", "threads"],)
     param_names = ("writer",)
