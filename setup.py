@@ -57,11 +57,11 @@ PLAIN = """
     _cython orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
     scanner.chains storage.cache storage.local_file storage.read_metrics threads.tasks threads.waiting
 """
-"""Modules without a loop over values: -O1 compiles them in half of the time (docs/decisions/0010)."""
+"""Modules without a loop over values. With -O1 they compile in half of the time (docs/decisions/0010)."""
 
 
 def arguments(name: str) -> list[str]:
-    """The compiler's arguments for a module."""
+    """Returns the compiler's arguments for a module."""
     plainly = name.removeprefix("orcidx.") in PLAIN.split() and not (DEBUG or MSVC)
     return ["-O1", "-g0"] if plainly else compile_args
 

@@ -36,6 +36,6 @@ with tempfile.TemporaryDirectory() as folder:
         assert orcidx.read_table(path).equals(TABLE), compression
         prune(path, "id", 20_017, "row-group statistics")
         prune(path, "key", TABLE["key"][20_017].as_py(), "bloom filter")
-        both = (col("id") == 20_017) & ~col("name").is_null()  # SQL text needs an extra
+        both = (col("id") == 20_017) & ~col("name").is_null()  # not as SQL text, which needs an extra
         assert orcidx.scan(path, where=both).to_table()["name"].to_pylist() == ["b"]
 print("orcidx", orcidx.__version__, "works")

@@ -1,4 +1,5 @@
-"""The columns that the benchmarks compare. Each column and codec has an ORC file in ``benchmarks/data``."""
+"""The columns that the benchmarks compare. Their values are made with a fixed seed. Each column and codec has an ORC
+file in ``benchmarks/data``."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--files", type=int, default=2000, help="number of small files")
     parser.add_argument("--repeat", type=int, default=5, help="reads by each side")
     parser.add_argument("--folder", type=Path, help="the folder of the files; missing files are made")
-    parser.add_argument("--cpu", action="store_true", help="measure the processor's time")
+    parser.add_argument("--cpu", action="store_true", help="measure processor time")
     chosen = parser.parse_args(arguments)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -59,7 +59,7 @@ class Row:
 
 
 def median_ms(calls: Sequence[Callable[[], Any]]) -> float:
-    """The median time of the calls, each made once."""
+    """Returns the median time of the calls. Each function is called once."""
     times = []
     for call in calls:
         began = time.perf_counter()
@@ -105,7 +105,7 @@ def by_pyorc(path: Path, name: str, key: Any) -> list[tuple[Any, ...]]:
 
 
 def choose_keys(path: Path, name: str, count: int) -> list[Any]:
-    """Keys of rows spread evenly over the file."""
+    """Returns the keys of rows that are spread evenly over the file."""
     with orcidx.open(str(path)) as file:
         values = file.read([name])[name]
     return [values[int(place)].as_py() for place in np.linspace(0, len(values) - 1, count + 2)[1:-1]]
@@ -235,12 +235,12 @@ def measure(path: Path, given: argparse.Namespace) -> Iterator[Row]:
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="of lineitem: 1 has 6 million rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of lineitem: 1 has 6 million rows")
     parser.add_argument("--codec", default="zstd")
     parser.add_argument("--keys", type=int, default=50, help="keys of each lookup")
     parser.add_argument("--peer-keys", type=int, default=50, help="how many of the keys pyarrow and pyorc look up")
     parser.add_argument("--rounds", type=int, default=5, help="reads of the whole table with and without a predicate")
-    parser.add_argument("--json", type=Path, help="write the rows here too")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
     given = parser.parse_args(words)
     path = lineitem.orc(given.scale, given.codec, spark=lineitem.java(), blooms=True)
     print(

@@ -315,7 +315,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="rounds of a build or scan (default 3)")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of a lookup, and of warming up Java before")
     parser.add_argument("--warm", type=int, default=3, help="builds that warm up Java (default 3)")
-    parser.add_argument("--only", default="", help="rows whose name contains this text")
+    parser.add_argument("--only", default="", help="measure only rows whose name contains this text")
     parser.add_argument("--no-java", dest="java", action="store_false", help="measure only orcidx")
     parser.add_argument("--rust", action="store_true", help="scan with pypaimon-rust too (must be installed)")
     parser.add_argument("--memory", default="6g", help="heap of the JVM (default 6g)")

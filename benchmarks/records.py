@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def records() -> list[Record]:
-    """All records, in the order of the page."""
+    """Returns all records in the order of the page."""
     return [json.loads(line) for line in DATA.read_text().splitlines()]
 
 

@@ -314,8 +314,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--parts", default="scans,lookups,tpch,many")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help=f"of scans: {', '.join(LAYOUTS)}")
-    parser.add_argument("--only-data", action="store_true", help="write and index what is missing in --folder")
-    parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
+    parser.add_argument("--only-data", action="store_true", help="only write and index missing data in --folder")
+    parser.add_argument("--folder", type=Path, help="the folder of the data; missing data is written there")
     parser.add_argument("--master", default="local[*]")
     given = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -52,7 +52,7 @@ def processor_seconds(spark: Any) -> Callable[[], float]:
 
 
 def orders(rounds: int) -> Iterator[tuple[str, ...]]:
-    """The order of the sides in each round."""
+    """Yields the order of the sides for each round."""
     drawn = random.Random(1)
     every = list(permutations(SIDES))
     for number in range(rounds):
@@ -102,8 +102,8 @@ def main() -> None:
     parser.add_argument("--queries", default=",".join(map(str, range(1, 23))))
     parser.add_argument("--layouts", default="with,without", help="indexes")
     parser.add_argument("--cpu", action="store_true", help="processor time instead of elapsed time")
-    parser.add_argument("--only-data", action="store_true", help="write and index what is missing in --folder")
-    parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
+    parser.add_argument("--only-data", action="store_true", help="only write and index missing data in --folder")
+    parser.add_argument("--folder", type=Path, help="the folder of the data; missing data is written there")
     given = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g"}

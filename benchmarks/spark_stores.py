@@ -97,7 +97,7 @@ def compare(spark: Any, place: Place, table: str, title: str, where: str, column
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     fetched = dict.fromkeys(SIDES, 0)
     answers = {}
-    for number in range(-2, rounds):  # the first two warm up
+    for number in range(-2, rounds):  # the first two rounds are not counted, because they warm up the JVM
         asked = where.format(number + 2)  # a new value, because an enabled session caches its decisions
         for side in (*SIDES[number % 3 :], *SIDES[: number % 3]):
             (orcidx_spark.enable if side == "enabled" else orcidx_spark.disable)(spark)

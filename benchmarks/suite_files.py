@@ -1,4 +1,4 @@
-"""Files that several suites share."""
+"""Makes files that several suites share."""
 
 from __future__ import annotations
 

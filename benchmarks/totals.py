@@ -293,7 +293,7 @@ def groups(rows: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", choices=["files", "range", "groups", "plan", []], default=[])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of files and rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the numbers of files and rows")
     chosen = parser.parse_args()
     parts = (
         ("files", files, FILES),

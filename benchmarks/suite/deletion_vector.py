@@ -1,4 +1,4 @@
-"""What does a deletion vector cost: reading it, writing it, and a scan that applies it?"""
+"""How long does it take to read and to write a deletion vector, and to scan a file with it?"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How fast are Paimon's file indexes built, and how fast do they answer?"""
+"""How fast are Paimon's file indexes built, and how fast are values looked up in them?"""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What does it cost to open a file, and to import the library?"""
+"""How long does it take to open a file, and to import orcidx?"""
 
 import sys
 
