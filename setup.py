@@ -49,7 +49,7 @@ if SANITIZE:
     link_args += flags
 if FUZZ:
     compile_args += ["-O1", "-fsanitize=fuzzer-no-link"]
-    link_args = ["-shared-libsan"]  # the sanitizer runtime is a shared library with libFuzzer; .ci/fuzz preloads it
+    link_args = ["-shared-libsan"]  # the runtime, which contains libFuzzer, is a shared library that .ci/fuzz preloads
 macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
 macros += [("ORCIDX_HALVES", "1")] if switch("ORCIDX_HALVES") else []
 

@@ -2,8 +2,8 @@
 
 The file is TPC-H lineitem with shuffled rows, in one ORC file that pyarrow wrote. First the benchmark sorts the rows by
 a column and adds bloom filters. It compares lookups and sizes before and after. Then it measures the processor time of
-recompressing and of adding filters. It compares this time with decoding and encoding all rows for the same result, with
-and without verification. The time of all threads is counted.
+recompressing and of adding filters. It compares this time with the time of decoding and encoding all rows, which gives
+the same result, with and without verification. The time of all threads is counted.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ For each query, two ratios are printed. Each is the median of the ratios of the 
 divided by the enabled time. The second is the plain time divided by the time of plain again, which shows the noise. The
 layout ``with`` has bloom filters on two columns. The layout ``without`` has no indexes. The answers are compared.
 ``--cpu`` measures the processor time of the JVM and of this process, for a machine with other work. The exit code is 1
-if a ratio is below 0.95, and enabled is more than 30 ms slower than plain. ``--folder`` keeps the data.
+if the first ratio of a query is below 0.95, and the enabled run takes over 30 ms more than the plain run. ``--folder``
+keeps the data.
 """
 
 from __future__ import annotations

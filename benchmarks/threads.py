@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--codec", default="zstd")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--spark", action="store_true", help="read a file that Spark wrote instead of pyarrow")
+    parser.add_argument("--spark", action="store_true", help="read a file that Spark wrote, not pyarrow")
     parser.add_argument("--polars", action="store_true", help="only compare with Polars and the sum of the columns")
     arguments = parser.parse_args()
     path = str(lineitem.orc(arguments.scale, arguments.codec, spark=arguments.spark))

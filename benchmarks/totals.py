@@ -8,7 +8,7 @@ They are the first file, which gives the schema, and the files at the two ends o
 pyarrow. The least time of many calls counts, once with cached metadata of the file and once without. Rows are never
 cached.
 
-``plan``: finds the files that a range does not rule out of 1,000,000 files, with the catalog of a local directory. The
+``plan``: finds the files that a range does not rule out, with the catalog of a local directory of 1,000,000 files. The
 condition has one column, then four columns. Then one of the four columns also has indexes of 100 bytes in the catalog.
 The benchmark measures the time, and the peak of memory in addition to the memory of the listing.
 
