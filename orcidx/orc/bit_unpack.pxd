@@ -47,7 +47,7 @@ cdef extern from *:
     int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
     # The number of leading zero bits of a number other than 0.
     int leading_zeros "orcidx_leading_zeros"(uint64_t v) noexcept nogil
-    # Eight bytes as one number.
+    # Load eight bytes as one big-endian or little-endian number.
     uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil
 

@@ -91,7 +91,7 @@ cdef extern from *:
         }
         return zigzag ? orcidx_unzigzag32(v) : v;
     }
-    /* Loads four values of any width, from value k of eight on, with 64 bits for each. */
+    /* Loads four values of any width, with 64 bits for each. The first one is value k of a group of eight. */
     ORCIDX_AVX2 ORCIDX_INLINE __m256i orcidx_four(const uint8_t* p, int k, int width, int zigzag) {
         const int low = ORCIDX_BYTE(k + 1) - ORCIDX_BYTE(k), high = ORCIDX_BYTE(k + 3) - ORCIDX_BYTE(k + 2);
         const int top = 64 - width;

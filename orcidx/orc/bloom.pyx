@@ -206,7 +206,8 @@ cdef class BloomFilters:
         return len(self.reasons)
 
     def may_contain(self, hashes):
-        """Which filters may contain which keys: a bool array of shape (filters, hashes). ``hashes``: int64."""
+        """Returns whether each filter may contain each key, as a bool array of shape (filters, hashes). ``hashes``:
+        int64."""
         cdef const int64_t[::1] keys = np.ascontiguousarray(hashes, np.int64)
         cdef Py_ssize_t filters = self._sizes.shape[0]
         cdef Py_ssize_t i, j
@@ -223,7 +224,7 @@ cdef class BloomFilters:
         return result.view(np.bool_)
 
     def may_contain_any(self, hashes):
-        """Which filters may contain one of the keys: a bool for each. ``hashes``: int64."""
+        """Returns for each filter whether it may contain at least one of the keys. ``hashes``: int64."""
         cdef const int64_t[::1] keys = np.ascontiguousarray(hashes, np.int64)
         cdef Py_ssize_t filters = self._sizes.shape[0]
         cdef Py_ssize_t i, j

@@ -68,7 +68,7 @@ INTEGER_RANGES = {
     TypeKind.DATE: (-(1 << 31), (1 << 31) - 1),
     TypeKind.LONG: (INT64_MIN, INT64_MAX),
 }
-"""Values beyond these limits wrap around when they are read, so bounds beyond them are useless."""
+"""Values beyond these limits wrap around when they are read, so bounds beyond the limits are useless."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -289,7 +289,7 @@ _REPLACEMENT, _AFTER_REPLACEMENT = "\ufffd".encode(), "\ufffe".encode()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _FROM_REPLACEMENT = re.compile(rb"\xef\xbf[\xbd-\xbf]|[\xf0-\xff]")
 ORC_203 = 8
-"""The version of Java's writer from which on statistics are merged as bytes."""
+"""The first version of Java's writer that merges statistics as bytes."""
 
 
 def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBounds:

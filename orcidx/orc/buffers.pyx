@@ -2,7 +2,7 @@
 
 Every function works on whole buffers without the GIL. Sizes are checked on entry. Validity is an Arrow bitmap (least
 significant bit first). "Dense" values are only the values of valid rows. Integer streams are read a block at a time, so
-32-bit values are never all held in 64 bits.
+only the values of one block take 64 bits each.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -142,7 +142,7 @@ cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_
     cdef int64_t left = count, stop = n
     cdef uint64_t word
     cdef int ones
-    while start >= 0 and left < stop:           # when as many values as rows are left, they are already in place
+    while start >= 0 and left < stop:           # otherwise all rows that are left are valid, and in place
         word = word_at(valid, start, n)
         ones = popcount64(word)
         if ones == stop - start:
@@ -161,7 +161,8 @@ cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_
 
 
 def spread(uint8_t[::1] values not None, int width, const uint8_t[::1] valid not None, int64_t n, int64_t count):
-    """Spreads ``count`` dense values of ``width`` bytes at the start of ``values`` over ``n`` rows, in place."""
+    """Spreads the ``count`` dense values at the start of ``values`` over ``n`` rows, in place. A value has ``width``
+    bytes."""
     cdef const uint8_t* bits = bits_of(valid, n, count)
     if width < 1 or n * width > values.shape[0]:
         raise ValueError("the values do not fit")
@@ -216,7 +217,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
         while start < n:
             stop = min(n, start + BLOCK)
             ones = stop - start if bits == NULL else ones_between(bits, start, stop)
-            block[ones] = 0                     # read after the last length, and masked
+            block[ones] = 0                     # `place_offsets` reads and masks it if nulls follow
             lengths.read_int64(block, ones)
             first = total
             total = place_offsets(block, bits, start, stop, first, &out[0], &seen)
@@ -259,7 +260,7 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
-        indexes.largest = 0                 # reset first: it also records indexes that do not fit into 32 bits
+        indexes.largest = 0                 # it becomes the largest index, even if that does not fit into 32 bits
         while done < count:
             step = min(count - done, <int64_t> CHECKED)
             indexes.read_int32(&out[done], step)
@@ -336,8 +337,8 @@ def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entri
 
 cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
                                  int64_t total, uint8_t* out, int width) noexcept nogil:
-    """Copies up to ``total`` bytes of entries. It moves ``width`` bytes at a time (a constant where this is inlined),
-    or the length of the entry."""
+    """Copies up to ``total`` bytes of entries. For an entry of at most ``width`` bytes, ``width`` bytes are moved.
+    ``width`` is a constant where this function is inlined."""
     cdef int64_t i, at = 0, start, length
     cdef uint64_t pair
     for i in range(count):
@@ -370,7 +371,7 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
     if count == 0:
         return
     with nogil:
-        if uniform == 1:                                    # an index is the position of its byte
+        if uniform == 1:                                    # entry i is byte i of the data
             at = count
             for i in range(min(count, total)):
                 out[i] = blob[entries[0] + indexes[i]]

@@ -96,7 +96,7 @@ cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
 
 
 cdef object take_count(positions, str name, limit):
-    """The next position as a count. Raises ``CorruptFile`` if the count is above the limit."""
+    """Takes the next number of ``positions``, which is a count. Raises ``CorruptFile`` if it is above the limit."""
     count = positions.take()
     if not 0 <= count <= limit:
         raise CorruptFile(f"position {count} is not between 0 and {limit}", stream=name)
@@ -142,7 +142,7 @@ cdef class RawBytes:
     def read_kept(self, uint8_t[::1] out not None, int width, const uint8_t[::1] mask not None, int64_t count,
                   uint8_t[::1] block not None):
         """Reads values of ``width`` bytes, one for each byte of ``mask``, block by block through ``block``. Writes the
-        ``count`` values that the mask keeps to ``out``. ``out`` must have room for one value more."""
+        ``count`` values that the mask keeps to ``out``, which must have room for ``count + 1`` values."""
         cdef int64_t rows = mask.shape[0], most, step, at, done = 0, kept = 0
         check_mask(mask, count)
         if width not in (1, 2, 4, 8, 16):
@@ -184,14 +184,14 @@ cdef class ByteRle:
 
     cdef readonly Window window
     cdef int64_t left  # values of the current run that were not consumed yet
-    cdef bint repeats  # the run repeats `value`, otherwise the bytes of the run are in the window
+    cdef bint repeats  # whether the run repeats `value`; if not, its bytes are in the window
     cdef uint8_t value
 
     def __cinit__(self, Window window not None):
         self.window = window
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the window, and the number of values of the run before the position."""
+        """Seeks to a position. Its numbers are those of the window, and how many values of the run are before it."""
         self.window.seek_positions(positions)
         count = take_count(positions, self.window.name, 1 << 32)
         self.left = 0
@@ -269,7 +269,7 @@ cdef class BooleanRle:
 
     cdef readonly Window window
     cdef ByteRle bytes
-    cdef uint8_t pending  # the bits of the last byte that were not consumed yet, the next bit lowest
+    cdef uint8_t pending  # the bits of the last byte that were not consumed yet; the next bit is the lowest
     cdef int pending_bits
 
     def __cinit__(self, Window window not None):
@@ -277,7 +277,7 @@ cdef class BooleanRle:
         self.bytes = ByteRle(window)
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the byte run, and the number of bits of the byte before the position
+        """Seeks to a position. Its numbers are those of the byte run, and how many bits of the byte are before it
         (0..8)."""
         self.bytes.seek(positions)
         cdef int bits = take_count(positions, self.window.name, 8)

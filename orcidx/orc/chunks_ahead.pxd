@@ -11,9 +11,9 @@ cdef enum:
 cdef struct Slot:
     int state
     int64_t start               # stream offset after the chunk's header
-    int64_t length              # as stored
+    int64_t length              # number of stored bytes
     int64_t written             # size after decompression; negative: the chunk is damaged, or memory ran out
-    uint8_t* stored             # memory for a block; the decompressed bytes come after it
+    uint8_t* stored             # memory for two blocks: the stored bytes, then the decompressed bytes
 
 
 cdef class ChunksAhead:
@@ -22,18 +22,19 @@ cdef class ChunksAhead:
     cdef int64_t block_size
     cdef int64_t stream_length
     cdef bint whole
-    cdef int room                       # slots
+    cdef int room                       # number of slots
     cdef Slot* slots                    # chunk number n is in slot n % (number of slots)
     cdef int first  # number of the next chunk that the reader may take
     cdef int last  # number of the chunk that is being staged now
-    cdef int unbegun  # how many chunks between these have not been started
-    cdef int asked  # whether other threads were called and have not reported yet that nothing is left
+    cdef int unbegun  # number of staged chunks that no thread has started to decompress
+    cdef int asked  # whether other threads were called, and no thread has returned from `help` since then
     cdef int64_t at                     # stream offset of the next byte that is staged
     cdef int64_t left  # bytes that are still missing in the chunk that is being staged
     cdef bint stopped  # staging stopped at data that the window must handle
     cdef int64_t allowed  # number of chunks that may be staged
 
-    # The reader is going to read n bytes. Before `go_on`, other threads do not decompress more than these.
+    # Tells the ring that the reader is going to read n bytes. Until `go_on` is called, other threads do not decompress
+    # more than these bytes.
     cdef void expect(self, int64_t n) noexcept nogil
     # Whether the reader's next chunk is in the ring.
     cdef bint has(self, int64_t start) noexcept nogil

@@ -265,7 +265,7 @@ cdef class ChunksAhead:
         orcidx_store(&self.first, self.first + 1)
         return written
 
-    # --- anybody's ----------------------------------------------------------------------------------------------------
+    # --- called by any thread -----------------------------------------------------------------------------------------
 
     cdef bint work(self, int first, int distance) noexcept nogil:
         # Decompresses one chunk that no thread has begun. Chunks at a distance of at least `distance` from the first
@@ -290,5 +290,5 @@ cdef class ChunksAhead:
             return False
         slot.written = self.codec.decompress(slot.stored, slot.length, slot.stored + self.block_size, self.block_size)
         if not orcidx_change(&slot.state, BUSY, DONE):
-            orcidx_store(&slot.state, FREE)     # the reader has dropped it
+            orcidx_store(&slot.state, FREE)     # the reader has dropped the chunk
         return True

@@ -2,10 +2,10 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 # Whether this processor has AVX2 and BMI2, and ORCIDX_SIMD permits them.
 cdef bint is_fast() noexcept nogil
-# Reads up to count unscaled values from `at`, which is moved, and returns their number. The values must end before
-# `end`. 64 bytes after `end` may be loaded. Writes 16 bytes for each value. `most` becomes the bitwise or of the zigzag
-# codes, or has more bits: bit 62 if a code has 63 to 112 bits, all bits if a code has more. `status` 4: a value has
-# more than 128 bits.
+# Reads up to count unscaled values from `at` on, moves `at` after them, and returns their number. The values must end
+# before `end`. 64 bytes after `end` may be loaded. Writes 16 bytes for each value. The zigzag codes of up to 62 bits
+# are or-ed into `most`. A code of 63 to 112 bits sets bit 62 of `most`, and a code of more bits sets all bits. `status`
+# becomes 4 if a value has more than 128 bits.
 cdef int64_t wide_values(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most,
                          int* status) noexcept nogil
 # The same with 8 bytes for each value. Stops at the first code of more than 62 bits.

@@ -135,8 +135,8 @@ cdef extern from *:
     #define ORCIDX_SO_INLINE ORCIDX_FAST ORCIDX_INLINE
     #define ORCIDX_FAST_GROUPS(word, count) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (count))), 0x7f7f7f7f7f7f7f7full)
 
-    /* Widens two signed numbers of SIZE bytes to 128 bits. They start at number 2 * i of the eight bytes of numbers.
-       The next eight bytes have the signs. */
+    /* ORCIDX_TWO widens two signed numbers of SIZE bytes, number i and number i + 1, to 128 bits. The first eight
+       bytes of `both` have the numbers, and the next eight bytes have their signs. */
     #define ORCIDX_S(SIZE, i, k) ((k) < (SIZE) ? (char)((SIZE) * (i) + (k)) : (char)(8 + (SIZE) * (i)))
     #define ORCIDX_EIGHT(SIZE, i, k) ORCIDX_S(SIZE, i, k), ORCIDX_S(SIZE, i, k + 1), ORCIDX_S(SIZE, i, k + 2), \\
         ORCIDX_S(SIZE, i, k + 3), ORCIDX_S(SIZE, i, k + 4), ORCIDX_S(SIZE, i, k + 5), ORCIDX_S(SIZE, i, k + 6), \\
@@ -187,8 +187,8 @@ cdef extern from *:
         }
     }
 
-    /* Decodes `four` groups of four values of at most 8 bytes. Their ends are the first bits of stops. Returns the
-       position after the last value. */
+    /* Decodes `four` groups of four values of at most 8 bytes. The lowest bits of stops mark the ends of the values.
+       Returns the position after the last value. */
     ORCIDX_SO_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
                                        __m256i* codes) {
         const __m256i sevens = _mm256_set1_epi8(127), thousands = _mm256_set1_epi64x(0x0fffffffll);
@@ -197,14 +197,15 @@ cdef extern from *:
             const uint8_t* second = p + 1 + _tzcnt_u64(stops);
             const uint8_t* third = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
             const uint8_t* fourth = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
-            /* the order in which unpacking puts two neighbours side by side */
+            /* Values 1 and 3 go into the lower half of a register, values 2 and 4 into the upper half. In this order,
+               unpacklo returns values 1 and 2, and unpackhi returns values 3 and 4. */
             __m128i even = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)from),
                                               _mm_loadl_epi64((const __m128i*)third));
             __m128i odd = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)second),
                                              _mm_loadl_epi64((const __m128i*)fourth));
             __m256i word = _mm256_inserti128_si256(_mm256_castsi128_si256(even), odd, 1), code, sign, value;
             __m256i stop = _mm256_andnot_si256(word, _mm256_set1_epi8((char)128));
-            /* keep the bits up to the lowest end */
+            /* keeps only the bytes up to the end of the value */
             word = _mm256_and_si256(word, _mm256_xor_si256(stop, _mm256_add_epi64(stop, _mm256_set1_epi64x(-1))));
             word = _mm256_maddubs_epi16(_mm256_set1_epi16((short)0x8001), _mm256_and_si256(word, sevens));
             word = _mm256_madd_epi16(word, _mm256_set1_epi32(0x40000001));
@@ -227,7 +228,7 @@ cdef extern from *:
         return from - p;
     }
 
-    /* Decodes the small values of a block, except the last few. The next block begins with these. */
+    /* Decodes the small values of a block, in groups of four. The next block begins with the values that are left. */
     ORCIDX_SO_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
                                           uint8_t* out, int wide, uint64_t* most) {
         const uint8_t* p = *at;
@@ -254,10 +255,10 @@ cdef extern from *:
         four = _mm_popcnt_u64(stops);
         four = (four < left ? four : left) >> 2;
         if (!four) return 0;
-        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes before the last end, not ends */
+        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* not ends, before the last end */
         gaps &= gaps >> 1;
         gaps &= gaps >> 2;
-        if (gaps & gaps >> 4) return 0;                                 /* eight in a row: a value of more bytes */
+        if (gaps & gaps >> 4) return 0;                                 /* a value of more than 8 bytes */
         codes = _mm256_setzero_si256();
         *at = p + orcidx_fours(p, stops, four, out, wide, &codes);
         half = _mm_or_si128(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));

@@ -1,11 +1,11 @@
 """Decimals: decodes unbounded zigzag varints and their scales into Arrow's decimal128.
 
-A value of up to 19 bytes is a zigzag varint of the unscaled number. Its scale comes from another stream and may differ
-from the type's scale, because writers remove trailing zeros (HiveDecimal). Some writers keep these zeros. In their
-files a run of scales has only the type's scale. Then values are decoded directly to the output (``decimal_varints``),
-and the scales of the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are
-small and their scales are at most the type's scale, they are only multiplied and widened. All other values are rescaled
-in 128 bits with overflow checks.
+Each value is a zigzag varint of the unscaled number, of up to 19 bytes. Its scale comes from another stream and may
+differ from the type's scale, because writers remove trailing zeros (HiveDecimal). Some writers keep these zeros. In
+their files a run of scales has only the type's scale. Then values are decoded directly to the output
+(``decimal_varints``), and the scales of the run are not decoded. Otherwise values are decoded a block at a time. If all
+values of a block are small and their scales are at most the type's scale, they are only multiplied and widened. All
+other values are rescaled in 128 bits with overflow checks.
 """
 
 import os
@@ -32,8 +32,8 @@ cdef extern from *:
         orcidx_store_words(out, (uint64_t)value, (uint64_t)(value >> 63));
     }
 
-    /* Compares all scales with the wanted scale. 0: all are equal to it. 1: all are between 0 and it. 2: anything
-       else. */
+    /* Compares all scales with the wanted scale. Returns 0 if all are equal to it, 1 if all are between 0 and it,
+       otherwise 2. */
     static int orcidx_scales(const int64_t* scales, int64_t count, int64_t to) {
         uint64_t different = 0, outside = 0;
         int64_t i;
@@ -44,7 +44,7 @@ cdef extern from *:
         return !different ? 0 : !(outside >> 63) ? 1 : 2;
     }
 
-    /* Multiplies small values up to a scale. Their bits have proved that the results fit the precision. */
+    /* Multiplies small values up to a scale. The caller has proved that the results fit the precision. */
     static void orcidx_place(const int64_t* values, const int64_t* scales, int64_t count, int to, uint8_t* out) {
         int64_t i;
         for (i = 0; i < count; i++) {
@@ -153,24 +153,24 @@ cdef extern from *:
         return bits;
     }
 
-    /* Whether the values are all within the precision. `most` is the bitwise or of their codes, and only its bits
-       are used. */
+    /* Whether `most` proves that all values are within the precision. `most` is the bitwise or of the codes of the
+       values. */
     static inline int orcidx_surely_fits(uint64_t most, int precision) {
         if (most & ORCIDX_LONG) return most != ~(uint64_t)0 && precision >= 34;  /* 2**111 has 34 digits */
         if (precision > 18) return 1;
         return (~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
     }
 
-    /* Whether all values may be multiplied up to a scale in 64 bits, whatever scale between 0 and that one they
-       have. The bits of their codes must prove that all results fit. Writers remove zeros, so most columns need this
-       function. */
+    /* Whether all values may be multiplied up to the scale `to` in 64 bits. The values may have any scale between 0
+       and `to`. The bits of their codes must prove that all results fit. Writers remove zeros, so most columns need
+       this function. */
     static inline int orcidx_surely_rises(uint64_t most, int to, int precision) {
         uint64_t bound = ((~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1) + 1;
         return to <= 18 && bound < orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to];
     }
 
-    /* Writes values of at most 8 bytes to out, at the scale. Returns 0 and does nothing unless all values certainly
-       fit. */
+    /* Writes values of at most 8 bytes to out, at the scale `to`. Returns 0 and does nothing unless all values
+       certainly fit. */
     static int orcidx_place_small(const int64_t* values, const int64_t* scales, int64_t count, int to, int precision,
                                   uint64_t most, int fast, uint8_t* out) {
         int kind = fast ? orcidx_scales_fast(scales, count, to) : orcidx_scales(scales, count, to);
@@ -189,7 +189,8 @@ cdef extern from *:
         for (i = 0; i < count; i++) orcidx_store_int64(out + 16 * i, in[i]);
     }
 
-    /* Whether the low halves of values within 62 bits all have at most `precision` digits (18 or fewer). */
+    /* Whether all values have at most `precision` digits (18 or fewer). No value may have more than 62 bits, so only
+       the low halves are read. */
     static int orcidx_within(const uint8_t* values, int64_t count, int precision) {
         int64_t bound = (int64_t)orcidx_pow10_low[precision] - 1, beyond = 0, i;
         for (i = 0; i < count; i++) {
@@ -409,8 +410,8 @@ def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
                   int scale, int precision, str rounding, bint streaming=False):
-    """Reads ``count`` decimals to ``out``, with 16 bytes for each, converted to ``scale``. ``streaming``: they are not
-    read soon.
+    """Reads ``count`` decimals to ``out``, with 16 bytes for each, converted to ``scale``. ``streaming``: ``out`` is
+    not read soon.
 
     Raises ``CorruptFile`` for a value that has more than ``precision`` digits. With rounding "error", raises
     ``ValueOutOfRange`` for a value that loses digits other than zeros.

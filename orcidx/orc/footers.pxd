@@ -25,5 +25,5 @@ cdef class StreamTable:
     cdef int64_t* heads         # for each column its first stream, -1 if there is none
     cdef Py_ssize_t streams, columns
 
-    # The position of a stream in the table above, -1 if there is none.
+    # Returns the index of a stream in `rows`, or -1 if there is no such stream.
     cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept

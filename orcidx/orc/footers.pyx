@@ -219,8 +219,8 @@ def count_types(const uint8_t[::1] data not None):
 
 def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
     """Calls ``make(column id, fields)`` with the nine fields of each Type message of a footer's type fields (see
-    ``split_footer``) and returns the results. For equal messages without children, of which there may be a thousand,
-    ``make`` is called only once.
+    ``split_footer``) and returns the results. There may be a thousand equal messages without children. ``make`` is
+    called only once for all of them.
 
     ``most``: the most children, names and attributes of all types together. Raises ``Unsupported`` for more.
     """
@@ -239,7 +239,7 @@ def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
                 plain[message] = made
         found.append(made)
         if left < 0:
-            raise Unsupported(f"the types have more than {most} children, names and attributes for its size; "
+            raise Unsupported(f"the types have more than {most} children, names and attributes; "
                               "raise the option metadata_items to read them")
     return found
 
@@ -303,8 +303,8 @@ cdef tuple attribute_of(bytes raw):
 
 
 def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """Returns the streams as a ``StreamTable`` that is not located yet, the encodings as an ``EncodingTable``, and the
-    other fields.
+    """Returns the streams as a ``StreamTable`` whose ``locate`` must be called next, the encodings as an
+    ``EncodingTable``, and the bytes of the other fields.
 
     Raises ``Unsupported`` for more than ``most`` fields.
     """
@@ -391,7 +391,7 @@ cdef class StreamTable:
     """The streams of a stripe. They can be looked up by (column id, kind) after ``locate`` has computed their
     positions.
 
-    Of streams of unknown kinds, or of columns that the file does not have, only the length is used.
+    For streams of unknown kinds, and for streams of columns that the file does not have, only the length is used.
     """
 
     def __cinit__(self, Py_ssize_t streams, Py_ssize_t columns):
@@ -419,9 +419,9 @@ cdef class StreamTable:
     def locate(self, int64_t start, int64_t end, uint64_t known, uint64_t placeholders):
         """Computes the positions of the streams, one after the other from ``start``. Must be called once.
 
-        ``known``: kinds, as bits, of which a column has at most one stream each. ``placeholders``: kinds, as bits, that
-        are not streams. Returns (stream, its start) for the first stream that ends after ``end``, or (stream, -1) for
-        the first stream that occurs twice. Otherwise returns None.
+        ``known``: the kinds, as bits, of which a column may have only one stream. ``placeholders``: the kinds, as bits,
+        that are not streams. Returns (stream, its start) for the first stream that ends after ``end``, or (stream, -1)
+        for the first stream that occurs twice. Otherwise returns None.
         """
         cdef Py_ssize_t i
         cdef uint64_t kind, column

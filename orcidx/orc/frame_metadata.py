@@ -31,8 +31,8 @@ _FOREIGN = ("ARROW:", "PARQUET:", "hive.", "orc.", "orcidx")
 
 _MOST_CATEGORIES = 10_000
 _MOST_BYTES = 1 << 20
-"""The most bytes of categories, and of a value that is parsed. Without them nothing is lost but the order of the
-categories, because the rows have the categories, too."""
+"""The most bytes of categories, and of a value that is parsed. If the categories are not stored, only their order is
+lost, because the rows have the categories, too."""
 
 _UNCHANGED = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
     pa.string(),

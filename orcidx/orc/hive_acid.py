@@ -4,7 +4,7 @@ files and the metastore determine which rows are valid.
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes
 delete_delta_0000007_0000007_0000/bucket_00000      deletes, by writer, bucket and row
-delta_0000006_0000006_0000/000000_0                 insert-only tables: without ACID columns, even of aborted writers
+delta_0000006_0000006_0000/000000_0                 insert-only tables: no ACID columns; the writer may have aborted
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransa
 _NAME = r"(base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?)"
 _DIRECTORY = re.compile(_NAME)
 ACID_FOLDER = f"(^|/){_NAME}/[^/]*$"
-"""The pattern for the paths of files in such directories."""
+"""The pattern for the paths of files in directories with such names."""
 
 
 def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:

@@ -88,8 +88,8 @@ cdef extern from *:
         return (uint32_t)rest;
     }
 
-    /* Divides value by 10**n, 1 <= n <= 38. *cut: digits other than 0 are lost. *half: at least half of a unit is
-       lost. */
+    /* Divides value by 10**n, 1 <= n <= 38. *cut becomes 1 if digits other than 0 are lost. *half becomes 1 if at
+       least half of a unit is lost. */
     static inline void halves_lower(halves_t* value, int n, int* cut, int* half) {
         halves_t size = halves_size(*value);
         int negative = (int)(value->high >> 63);
@@ -102,7 +102,7 @@ cdef extern from *:
         *value = negative ? halves_minus(size) : size;
     }
 
-    /* Adds one, away from 0 for the sign of `like`. */
+    /* Subtracts 1 if `like` is negative, otherwise adds 1. */
     static inline void halves_step(halves_t* value, halves_t like) {
         if (like.high >> 63) {
             value->high -= value->low == 0;

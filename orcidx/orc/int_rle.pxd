@@ -4,8 +4,8 @@ from orcidx.orc.int_runs cimport SPARE_VALUES
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    RUN_VALUES = 512        # the most values of one run: v1 (130) and v2 (512)
-    BLOCK = 2064            # values in the cache before the output: four of the longest runs, and spare values
+    RUN_VALUES = 512        # the most values of one run (130 in version 1, 512 in version 2)
+    BLOCK = 2064            # values of a block that stays in the cache: four of the longest runs, and spare values
 
 
 cdef class IntRle:
@@ -15,7 +15,9 @@ cdef class IntRle:
     cdef int next_value  # values[next_value:end_value] are decoded but not consumed yet
     cdef int end_value
     cdef int64_t values[RUN_VALUES + SPARE_VALUES]
-    cdef uint64_t largest  # the largest of all values that passed through `values`, which include all narrowed values
+    # The largest value, as unsigned, that was copied from `values`. Every value that does not fit into the output's
+    # type is copied from `values`.
+    cdef uint64_t largest
     cdef bint wrapped  # a narrowed value did not fit into the narrower type
 
     # Reads n values. A narrower type keeps the low bits, as in every other reader. Raises CorruptFile if the stream
@@ -23,25 +25,29 @@ cdef class IntRle:
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
     cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
-    # Reads up to n (at least 1) values, as many as are available at once. Returns their number. 0: call again.
+    # Reads up to n values (n >= 1), and may stop at the end of a run. Returns the number of values. If it is 0, the
+    # caller must call again.
     cdef int64_t some_int32(self, int32_t* out, int64_t n) except -1 nogil
-    # Reads up to n (at least 1) values to a block of size BLOCK, as many as fit in whole runs. Returns their number.
+    # Reads up to n values (n >= 1) into a block of size BLOCK. Stops earlier if the next run might not fit into the
+    # block. Returns the number of values.
     cdef int64_t near_int32(self, int32_t* block, int64_t n) except -1 nogil
-    # Skips n values; whole runs are skipped by their headers.
+    # Skips n values. For runs that are skipped completely, only the headers are read.
     cdef int skip_values(self, int64_t n) except -1 nogil
-    # The sum of a total and n lengths that were read. CorruptFile for a negative length or a sum beyond int64.
+    # Returns `total` plus the sum of n lengths. Raises CorruptFile for a negative length or a sum beyond int64.
     cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil
     # Skips n lengths and returns their sum, with the same errors.
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
 
-    # The size in bytes of the current run, and its number of values. Refills the window until the header is complete.
+    # Returns the size in bytes of the current run, and writes its number of values to `count`. Refills the window until
+    # the header is complete.
     cdef int64_t peek_run(self, int* count) except -1 nogil
-    # Decodes the run at the window's position to `out`, which has room for its `count` values and SPARE_VALUES more.
+    # Decodes the run at the window's position to `out`. The run has `count` values, and `out` must have room for these
+    # and SPARE_VALUES more.
     cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil
     # Decodes the next run to `values`.
     cdef int load_run(self) except -1 nogil
 
 
 # Skips up to n values that are all equal to this value. Uses only the headers of long runs. Returns the number of
-# skipped values. 0: decode instead.
+# skipped values. If it is 0, the caller must decode the next values.
 cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil

@@ -17,7 +17,7 @@ from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    LEAST_SAME = 64         # the least number of values of a run whose header is checked by itself
+    LEAST_SAME = 64         # `skip_same` checks shorter runs only if they have all values that are left to skip
 
 ctypedef fused out_t:
     int16_t
@@ -146,7 +146,7 @@ cdef class IntRle:
         self.signed = signed
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the window, and the number of values of the run before the position."""
+        """Seeks to a position. Its numbers are those of the window, and how many values of the run are before it."""
         self.window.seek_positions(positions)
         self.next_value = self.end_value = 0
         count = positions.take()
@@ -185,8 +185,8 @@ cdef class IntRle:
                     fill(self, &out[0], count)
 
     def read_kept(self, out_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count):
-        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``out``, which must have
-        room for one more."""
+        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``out``. ``out`` must have
+        room for ``count + 1`` values."""
         check_mask(mask, count)
         if count >= out.shape[0]:
             raise ValueError("there must be room for one value more than are kept")

@@ -10,7 +10,8 @@ cdef enum:
     PATCH_OUTSIDE = -4
     ONE_DELTA = -5
 
-# The size of the run at p in bytes, and its number of values. NEED_MORE if the header does not end before `end`.
+# Returns the size of the run at p in bytes, and writes its number of values to `count`. Returns NEED_MORE if the header
+# does not end before `end`.
 cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
 # Decodes the run at p, which must be complete in memory, to `out`, which has room for SPARE_VALUES more values. Returns

@@ -67,7 +67,7 @@ cdef int end(Kept* to) noexcept nogil:
 def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
                        const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
     """``read_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``, which must
-    have room for one more. All values are checked."""
+    have room for ``count + 1`` values. All values are checked."""
     cdef uint8_t wide[16 * BLOCK]
     cdef int64_t block[BLOCK]
     cdef Kept to
@@ -91,7 +91,7 @@ def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[:
 def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
                              int64_t count, *, int scale, int precision):
     """``read_short_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``,
-    which must have room for one more."""
+    which must have room for ``count + 1`` values."""
     cdef int64_t block[BLOCK]
     cdef Kept to
     cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)

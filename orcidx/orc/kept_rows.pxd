@@ -1,7 +1,7 @@
 # Moves the values of kept rows together. The decoders use these functions while a block of values is in the cache, and
 # `scanner/kept_values` uses them, too. A mask has one byte for each row, 0 or 1, as in NumPy. Each value is written,
 # and the next value overwrites it if it is not kept. So there is no branch that can be mispredicted. If nearly all rows
-# are kept, eight are copied at once. If few are kept, 32 other rows are skipped at once.
+# are kept, eight rows are copied at once. If few rows are kept, 32 rows that are not kept are skipped at once.
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -27,8 +27,8 @@ cdef extern from *:
     #endif
     }
 
-    /* The number of rows that a mask keeps. -1 if the mask has other bytes than 0 and 1. Each byte adds up at most
-       255 ones. */
+    /* Returns the number of rows that a mask keeps, or -1 if the mask has other bytes than 0 and 1. Each byte of
+       `sum` adds up at most 255 ones, so it does not overflow. */
     static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
         int64_t i = 0, total = 0;
         uint64_t any = 0;
@@ -50,7 +50,7 @@ cdef extern from *:
 
     #define ORCIDX_ONE(j) out[k] = values[i + j]; k += (word >> (8 * j)) & 1;
 
-    /* Copies the values of the `count` kept rows to memory that has room for one more. */
+    /* Copies the values of the `count` kept rows to memory that has room for one more value. */
     #define ORCIDX_KEEP(NAME, T) \\
     static inline void NAME(const void* from, const uint8_t* __restrict mask, int64_t rows, int64_t count, \\
                             void* to) { \\
@@ -89,9 +89,9 @@ cdef extern from *:
     ORCIDX_KEEP(orcidx_keep16, orcidx_pair)
     #endif
     """
-    # The number of rows that a mask keeps. -1 if the mask has other bytes than 0 and 1.
+    # Returns the number of rows that a mask keeps, or -1 if the mask has other bytes than 0 and 1.
     int64_t rows_kept "orcidx_kept"(const uint8_t* mask, int64_t rows) noexcept nogil
-    # Copies the values of the `count` kept rows to memory that has room for one more.
+    # Copies the values of the `count` kept rows to memory that has room for one more value.
     void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count,
                               void* out) noexcept nogil
     void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count,
@@ -104,8 +104,8 @@ cdef extern from *:
                                 void* out) noexcept nogil
 
 
-# Copies the values, of `width` bytes (1, 2, 4, 8 or 16), of the kept rows to memory that has room for one more. Returns
-# their number.
+# Copies the values of the kept rows, and returns their number. A value has `width` bytes (1, 2, 4, 8 or 16). The memory
+# at `out` must have room for the kept values and one value more.
 cdef inline int64_t keep_block(const void* values, int width, const uint8_t* mask, int64_t rows,
                                void* out) noexcept nogil:
     cdef int64_t count = rows_kept(mask, rows)

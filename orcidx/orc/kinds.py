@@ -166,4 +166,4 @@ LAYOUTS: dict[tuple[TypeKind, EncodingKind], tuple[StreamSpec, ...]] = {
     for kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
     for encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
 }
-"""The value streams of a column in order, without PRESENT. A pair that is missing here does not exist."""
+"""The value streams of a column in order, without PRESENT. A (type, encoding) pair that is not a key is not allowed."""

@@ -5,7 +5,7 @@ from orcidx.orc.context_slots cimport CONTEXT_SLOTS
 
 cdef class NativeCodec:
     cdef readonly str library               # name of the Python package whose shared library is called
-    cdef bint has_error_check               # zstd reports errors in the returned size, libdeflate returns a status
+    cdef bint has_error_check               # True for zstd, whose functions report errors in the returned size
     cdef void* create
     cdef void* destroy
     cdef void* call

@@ -22,7 +22,8 @@ ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
 cdef enum:
     LARGEST_ROOM = 1 << 18      # bytes; the usual block sizes are 64 and 256 KiB
 
-cdef void* ROOM = NULL          # memory for a piece of metadata, taken out and put back like a context
+# A buffer for decompressing metadata. A thread takes it by swapping in NULL, and puts it back afterwards.
+cdef void* ROOM = NULL
 
 
 cdef class NativeCodec:
@@ -68,8 +69,8 @@ cdef class NativeCodec:
         return -1 if failed else <Py_ssize_t> written
 
     def decompress_into(self, const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
-        """The number of bytes written. -1 if the chunk is damaged or longer than ``out``. Raises ``MemoryError`` if no
-        context can be created."""
+        """Returns the number of bytes written, or -1 if the chunk is damaged or longer than ``out``. Raises
+        ``MemoryError`` if no context can be created."""
         cdef const uint8_t* source = &chunk[0] if chunk.shape[0] else NULL
         cdef uint8_t* target = &out[0] if out.shape[0] else NULL
         cdef size_t length = chunk.shape[0], capacity = out.shape[0]
@@ -81,8 +82,9 @@ cdef class NativeCodec:
         return written
 
     def unframe(self, const uint8_t[::1] data not None, Py_ssize_t block_size, Py_ssize_t most):
-        """The decompressed bytes of the only chunk of ``data``, as in most footers. None if there are several chunks,
-        after an error, and for more than ``most`` bytes. ``compression.read_framed`` handles these cases."""
+        """Returns the decompressed bytes of the only chunk of ``data``. Most footers have one chunk. Returns None if
+        there are several chunks, if an error occurs, or if there are more than ``most`` bytes.
+        ``compression.read_framed`` handles these cases."""
         cdef Py_ssize_t length = data.shape[0] - 3, written
         cdef int64_t header
         cdef uint8_t* room
@@ -125,7 +127,7 @@ cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, i
 cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
     cdef int64_t total = 0, length
     cdef int token, literals
-    cdef int state = 0              # literals that the last token copied: 0, 1..3, or 4 for a run of them
+    cdef int state = 0              # how many literals the last token copied: 0, 1..3, or 4 for four and more
     if end - p > 0 and p[0] > 17:
         literals = p[0] - 17
         if end - p - 1 < literals:

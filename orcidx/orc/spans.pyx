@@ -31,7 +31,7 @@ def compare_spans(buffer, spans, bytes literal not None):
 
 
 def order_spans(buffer, spans, other_buffer, other_spans):
-    """Compares spans with as many other spans, pair by pair. Returns int8 like ``compare_spans``."""
+    """Compares each span with the other span at the same index. Returns int8 like ``compare_spans``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const uint8_t[::1] other_data = memoryview(other_buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -91,8 +91,8 @@ cdef int MOST_DIGITS = 18
 def parse_decimals(buffer, spans, int scale, bint upwards):
     """Parses decimal texts such as "-12.50" as integers of ``scale`` fraction digits, rounded up or down.
 
-    Returns the int64 values, a bool array of the spans that are such texts and fit into 18 digits (the values of the
-    others are 0), and a bool array of the spans that needed no rounding.
+    Returns three arrays. The first has the int64 values. The second is True for spans that are such texts and fit into
+    18 digits. The value of any other span is 0. The third is True for spans that needed no rounding.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -118,9 +118,9 @@ cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint*
     cdef bint negative = text[0] == ord("-")
     cdef Py_ssize_t at = negative
     cdef int64_t value = 0
-    cdef int digits = 0             # significant ones
+    cdef int digits = 0             # significant digits
     cdef int after_point = -1       # fraction digits; -1 before the point
-    cdef bint rest = False          # fraction digits beyond the scale that are not 0
+    cdef bint rest = False          # whether a fraction digit beyond the scale is not 0
     cdef bint any_digit = False
     while at < length:
         if text[at] == ord(".") and after_point < 0:

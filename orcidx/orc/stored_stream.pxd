@@ -12,8 +12,8 @@ cdef enum:
     LITERALS = 262208
 
 
-# The bytes that the source gave last. They are in a struct so that Cython's garbage collection support does not see the
-# buffer. It would clear the exporter while the buffer is still exported.
+# The bytes that the source gave last. The struct hides the buffer from Cython's garbage collection support, which would
+# clear the exporter while the buffer is still exported.
 cdef struct Piece:
     Py_buffer view
     bint held
@@ -42,8 +42,8 @@ cdef class StoredStream:
     cdef Piece piece
     cdef int64_t next_chunk  # stream offset of the next chunk
 
-    # --- stored chunks often follow each other: the length of the last one (0 after a compressed one), how many to
-    # expect
+    # Stored chunks often follow each other. `stored_length` is the length of the last chunk, or 0 if that chunk was
+    # compressed. `stored_run` is the number of stored chunks that are expected next.
     cdef int64_t stored_length
     cdef int stored_run
 
@@ -63,8 +63,8 @@ cdef class StoredStream:
     cdef bint fetch_early(self, int64_t offset) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
 
-    # --- Reads up to n of the next plain bytes directly to `out`. Returns their number; 0: not possible. Moves
-    # `next_chunk`.
+    # Each of these functions reads up to n of the next plain bytes directly to `out`, and moves `next_chunk`. It
+    # returns the number of bytes, or 0 if the bytes cannot be read directly.
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil

@@ -3,8 +3,8 @@ of its chunks, and their decompression. ``Window`` is built on it. Nothing else 
 
 These are the rules for chunks, from the ORC specification ("Compression") and from what writers and readers really do.
 Empty chunks are allowed and skipped. An original chunk may exceed the block size, because ORC C++ writes and reads such
-chunks. A compressed chunk may not exceed it, neither before nor after decompression. A chunk that extends past the end
-of its stream is corrupt.
+chunks. A compressed chunk may not exceed the block size, neither before nor after decompression. A chunk that extends
+past the end of its stream is corrupt.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -62,7 +62,7 @@ cdef class StoredStream:
         cdef int64_t n = 0
         if self.holds(offset):
             return 0
-        if self.piece.held:                     # it is dropped first, so its memory is reused while it is in the cache
+        if self.piece.held:                     # dropped first, so that its memory is reused while it is in the cache
             self.lose_piece()
             if self.run is not None:
                 n = self.run.refill(self.piece.view.buf, offset)

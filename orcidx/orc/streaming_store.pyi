@@ -1,4 +1,4 @@
-"""The rest is for Cython only; see ``streaming_store.pxd``."""
+"""The other functions are for Cython only; see ``streaming_store.pxd``."""
 
 def integers_use_streaming() -> bool:
     """Whether this processor decodes integers faster when they are stored past the caches."""

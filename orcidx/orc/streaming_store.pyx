@@ -34,7 +34,7 @@ cdef extern from *:
         }
         memcpy(out, in, n);
     }
-    /* Widens 64-bit integers to 128 bits. `to` must be a multiple of 16 bytes, and the number of integers even. */
+    /* Widens n 64-bit integers to 128 bits. n must be even, and the address `to` must be a multiple of 16. */
     static inline void orcidx_widen_streaming(void* to, const int64_t* values, int64_t n) {
         __m128i* out = (__m128i*)to;
         for (int64_t i = 0; i < n; i += 2) {

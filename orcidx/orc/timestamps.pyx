@@ -25,7 +25,7 @@ cdef extern from *:
     #include <string.h>
 
     #define ORCIDX_SECOND 1000000000ll
-    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* 70 billion years in seconds: no sum below overflows */
+    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* 70 billion years; up to this limit no sum below overflows */
 
     static const int64_t orcidx_zeros[8] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
@@ -80,7 +80,7 @@ cdef extern from *:
     }
 
     /* Converts to any unit, with a check. Returns the index of the first value that does not fit into 64 bits, or
-       -1. If a second is beyond the last one that fits, its difference has the wrong sign. */
+       -1. The first and the last second within the bounds may overflow, too. The value then has the wrong sign. */
     static int64_t orcidx_whole_units(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t per_second,
                                       int64_t* out) {
         int64_t i, divisor = ORCIDX_SECOND / per_second, most = INT64_MAX / per_second, least = -most - 1;
@@ -136,12 +136,12 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 
 
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
-    """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: they are not
-    read soon.
+    """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: ``out`` is
+    not read soon.
 
-    Raises ``ValueOutOfRange`` for days beyond 32 bits. Otherwise they would be read as other dates. Bloom filters of
-    ORC C++ would exclude these, because they have the days as ORC C++ received them, but its statistics have the
-    truncated days.
+    Raises ``ValueOutOfRange`` for days beyond 32 bits. Otherwise they would be truncated and read as other dates. The
+    statistics of ORC C++ have the truncated days. Its bloom filters have the days that it received, so they would
+    exclude the dates that are read.
     """
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0
@@ -169,7 +169,7 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
 def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count,
                    int32_t first):
     """``read_days`` with a date for each byte of ``mask``. Writes the ``count`` kept dates to ``out``, which must have
-    room for one more. All dates are checked."""
+    room for ``count + 1`` dates. All dates are checked."""
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0, kept = 0, rows = mask.shape[0]
     cdef int32_t before = 0
@@ -190,7 +190,7 @@ def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_
 
 
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):
-    """Turns ``count`` (at least 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
+    """Turns ``count`` (>= 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
 
     The conversion is in place. ``start``: the time from which DATA counts, in seconds since 1970. Returns a lower bound
     of the seconds. Raises ``CorruptFile`` for nanoseconds that are not a fraction of a second, and for seconds beyond
@@ -213,9 +213,10 @@ def to_wall_clock(int64_t[::1] seconds not None, int64_t count, *, const int64_t
                   int64_t hint_seconds, int64_t repeats_from):
     """Adds the zone's offset to each of ``count`` instants, in place.
 
-    ``transitions``: instants at which the offset changes, ascending. ``offsets`` (one more): seconds east of UTC
-    before, between and after them. ``hints[i]``: how many transitions are at or before ``hints_from`` plus ``i`` times
-    ``hint_seconds``. For instants from ``repeats_from`` on, the offset is looked up a multiple of 400 years earlier.
+    ``transitions``: instants at which the offset changes, ascending. ``offsets``: seconds east of UTC before, between
+    and after the transitions, so there is one offset more than transitions. ``hints[i]``: how many transitions are at
+    or before ``hints_from`` plus ``i`` times ``hint_seconds``. For instants from ``repeats_from`` on, the offset is
+    looked up a multiple of 400 years earlier.
     """
     cdef int64_t n = transitions.shape[0], hinted = hints.shape[0]
     cdef int64_t i, at, number, low = 1, high = 0, offset = 0

@@ -1,1 +1,1 @@
-"""Whole runs of version 1 in a row; nothing here is called from Python."""
+"""Functions for Cython only; see ``v1_runs.pxd``."""

@@ -3,7 +3,7 @@
 Varints are found 64 bytes at a time, with one bit for each byte that ends a varint. With AVX2 these bits select the
 method. Sixteen values of one byte each are only widened. Up to eight values of one or two bytes are moved to their
 lanes by a byte shuffle from a table. Other values are loaded four at a time from the positions that the bits give, and
-two multiplications join their groups of seven bits. No value waits for the previous value, only for the bits. This
+two multiplications join their groups of seven bits. A value waits only for the bits, not for the previous value. This
 takes 0.5 ns a value of one byte, 1.1 ns a value of two bytes, and 3.3 ns a value if literals of three and four bytes
 alternate with runs of three. With shuffles for each width it takes 0.8, 1.2 and 3.6 ns, and varint by varint 6 ns (on a
 shared machine).
@@ -18,7 +18,7 @@ cdef extern from *:
     #if defined(__SSE2__) || defined(_M_X64)
     #include <emmintrin.h>
     #define ORCIDX_ENDS16(p) (uint64_t)(uint16_t)~_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p)))
-    /* Sets a bit for each of 64 bytes that is the last byte of a varint. */
+    /* Bit i of the result is set if byte i of 64 bytes is the last byte of a varint. */
     ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
         return ORCIDX_ENDS16(p) | ORCIDX_ENDS16(p + 16) << 16 | ORCIDX_ENDS16(p + 32) << 32
             | ORCIDX_ENDS16(p + 48) << 48;
@@ -51,8 +51,8 @@ cdef extern from *:
 
     #define ORCIDX_SIGNED(v) (zigzag ? (v) >> 1 ^ (0 - ((v) & 1)) : (v))
 
-    /* Decodes the literals of a run, whose number is in `number`. Returns how many bytes they take, or 0 if they do
-       not all end before end. */
+    /* Decodes the `left` literals of a run. Returns how many bytes they take, or 0 if they do not all end before
+       end. */
     #define ORCIDX_V1_ONE_BY_ONE(NAME, T, WIDE) \\
     ORCIDX_INLINE int64_t NAME(const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
         const uint8_t* p = start; \\
@@ -80,7 +80,7 @@ cdef extern from *:
     }
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals64, uint64_t, 1)
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals32, uint32_t, 0)
-    /* Stores value, value + step, ...: count values, or up to 16 more. */
+    /* Stores count values: value, value + step, ... Up to 16 values more may be stored. */
     #define ORCIDX_V1_RAMP(NAME, T) \\
     ORCIDX_INLINE void NAME(T* out, T value, T step, int count) { \\
         int i; \\
@@ -93,8 +93,9 @@ cdef extern from *:
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
     #define ORCIDX_V1_AVX2 __attribute__((target("avx2,bmi,popcnt,lzcnt")))
-    /* A table indexed by which of eight bytes end a varint. It has the positions of the bytes of values of one or
-       two bytes, in 16 bits each, and the number of bytes that the first one to eight values take. */
+    /* A table for eight bytes. Bit i of the index is set if byte i ends a varint. `lanes` has the positions of the
+       bytes of values of one or two bytes, with 16 bits for each value. `taken` has the number of bytes that the
+       first one to eight values take. */
     typedef struct { uint8_t lanes[16], taken[8]; } orcidx_places;
     static orcidx_places orcidx_pairs[256];
     static const int64_t orcidx_first_lanes[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
@@ -191,8 +192,8 @@ cdef extern from *:
         for (i = 0; i < count; i += 8, v = _mm256_add_epi32(v, eight)) _mm256_storeu_si256((__m256i*)(out + i), v);
     }
 
-    /* Like the function that decodes one by one. Up to 15 values more may be stored. In `ends` bit i says whether
-       byte at + i ends a varint. In `longer` it says whether neither this byte nor the next byte ends one. */
+    /* Does the same as ORCIDX_V1_ONE_BY_ONE. Up to 15 values more may be stored. Bit i of `ends` is set if byte at + i
+       ends a varint. Bit i of `longer` is set if neither this byte nor the next byte ends a varint. */
     #define ORCIDX_V1_LITERALS(NAME, T, WIDE, SUFFIX) \\
     ORCIDX_V1_AVX2 ORCIDX_INLINE int64_t NAME( \\
             const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
@@ -250,7 +251,7 @@ cdef extern from *:
     }
     ORCIDX_V1_LITERALS(orcidx_literals64_avx2, uint64_t, 1, 64)
     ORCIDX_V1_LITERALS(orcidx_literals32_avx2, uint32_t, 0, 32)
-    static int orcidx_v1_may_use_avx2(void) {      /* LZCNT is older than BMI */
+    static int orcidx_v1_may_use_avx2(void) {      /* a processor with BMI also has LZCNT */
         return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
     }
     #else

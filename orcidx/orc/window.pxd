@@ -17,7 +17,8 @@ cdef class PlainStream(StoredStream):
     cdef const uint8_t* extent
     cdef int64_t extent_length
     cdef int64_t extent_given  # how much of it was already in `p..end`
-    cdef int64_t extent_direct  # how much of it may be read in place, with SLACK readable bytes after it; -1: nothing
+    # how much of it may be read in place, with SLACK readable bytes after it; -1: it is in `buffer`
+    cdef int64_t extent_direct
     cdef int64_t chunk_start            # stream offset of its chunk header (or of its first byte); -1: no extent
 
     # --- memory: CARRY bytes, space for a chunk, and SLACK ------------------------------------------------------------
@@ -43,14 +44,15 @@ cdef class Window(PlainStream):
     cdef int refill(self) except -1 nogil
     # Copies exactly n bytes to `out`, or raises CorruptFile.
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil
-    # Copies up to n (at least 1) bytes to `out`, from the unread bytes or from one chunk. Returns their number. 0: call
-    # again.
+    # Copies up to n bytes (n >= 1) to `out`, from the unread bytes or from one chunk. Returns the number of bytes. If
+    # it is 0, the caller must call again.
     cdef int64_t take_some(self, uint8_t* out, int64_t n) except -1 nogil
     # Skips exactly n bytes, or raises CorruptFile. Stored chunks are not read.
     cdef int drop(self, int64_t n) except -1 nogil
-    # Seeks, or raises CorruptFile for an impossible position. Within the current chunk nothing is decompressed.
+    # Seeks, or raises CorruptFile for an impossible position. A seek within the current chunk decompresses nothing.
     cdef int seek_to(self, int64_t chunk, int64_t within) except -1 nogil
-    # Stream offset for messages: of the chunk that has `p`, or of `p` with codec NONE.
+    # Returns the stream offset for messages: the offset of the chunk that contains `p`, or with codec NONE the offset
+    # of `p`.
     cdef int64_t place(self) noexcept nogil
     # Raises CorruptFile with the name and the position of this stream.
     cdef int fail(self, str message) except -1 with gil

@@ -11,7 +11,7 @@ gives them to decoders as contiguous bytes, even across chunks and pieces. The m
 ``refill`` moves the unread tail to just before the next chunk, so that a run in both is contiguous. Bytes that are
 stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only two parts are
 copied: the tail of a run in two chunks, and the last ``SLACK`` bytes if no readable bytes follow them. ``take`` also
-copies less. It decompresses a chunk that is wanted completely directly to its destination. If the source supports it,
+avoids copies. A chunk that is wanted completely is decompressed directly to its destination. If the source supports it,
 uncompressed bytes are also read directly to their destination: all bytes with codec NONE, otherwise series of
 uncompressed chunks.
 """
@@ -125,7 +125,7 @@ cdef class Window(PlainStream):
     """Decompressed bytes of one stream.
 
     ``source`` is a ``StreamSource`` with ``length`` and ``fetch(offset)``. It also has ``read_into(offset, parts)`` if
-    it can fill buffers from its storage, one after the other; this returns the number of bytes. ``codec`` is a
+    it can fill buffers from its storage, one after the other, and return the number of bytes. ``codec`` is a
     ``Codec`` or ``None``. ``block_size`` is the file's compression block size, which is not used without a codec.
     ``name``, such as ``"PRESENT"``, is in every error. ``limits`` gets the size of the buffer. A window is used by one
     thread at a time, and decompresses without the GIL.
@@ -185,7 +185,7 @@ cdef class Window(PlainStream):
         with nogil:
             self.drop(count)
 
-    # --- kernels' face ------------------------------------------------------------------------------------------------
+    # --- called by kernels and decoders -------------------------------------------------------------------------------
 
     cdef int refill(self) except -1 nogil:
         cdef int64_t tail = self.end - self.p

@@ -160,7 +160,7 @@ cdef object corrupt(str name, Py_ssize_t at):
 
 
 cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
-    """How often a LENGTH field occurs. For bytes that are not a field: -1 minus their offset."""
+    """Returns how often a LENGTH field occurs. If some bytes are not a field, returns -1 minus their offset."""
     cdef Field field
     cdef Py_ssize_t found = 0
     cdef Py_ssize_t before
@@ -174,7 +174,7 @@ cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
 
 def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_FIELDS):
     """Extents of a repeated message field: int64 arrays of starts and stops. Raises ``Unsupported`` for more than
-    ``most``."""
+    ``most`` messages."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
     cdef Py_ssize_t found = count_field(cursor, number)
@@ -200,7 +200,7 @@ cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] start
 
 
 def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ssize_t most=MOST_FIELDS):
-    """Extents of a repeated message inside a repeated message. Raises ``Unsupported`` for more than ``most``.
+    """Extents of a repeated message inside a repeated message. Raises ``Unsupported`` for more than ``most`` messages.
 
     Returns int64 arrays: ``bounds`` (outer message i has the inner messages bounds[i]..bounds[i + 1]), starts, stops.
     """
@@ -349,7 +349,7 @@ def read_statistics(buffer, starts, stops, TypedPart part):
     has_null        int8: 1, 0, or -1 if absent
     bytes_on_disk   int64, -1 if absent or beyond 2**63
     fields          uint32, bit f is set if the typed part has field f; bit 0 is set if there is a typed part
-    integers        int64 (rows, n): row f - 1 has field f; the same in the next two
+    integers        int64 (rows, n): row f - 1 has field f, as in the next two arrays
     doubles         float64 (rows, n)
     spans           int64 (rows, n, 2): start and stop in the buffer
     """
@@ -394,7 +394,8 @@ def read_statistics(buffer, starts, stops, TypedPart part):
 
 
 cdef void* start_of(array) except? NULL:
-    """The memory of a contiguous array that is kept elsewhere. ``array.ctypes`` takes ten times as long."""
+    """Returns the address of a contiguous array, which the caller keeps alive. ``array.ctypes`` takes ten times as
+    long."""
     cdef Py_buffer view
     PyObject_GetBuffer(array, &view, PyBUF_WRITABLE)
     PyBuffer_Release(&view)

@@ -25,8 +25,8 @@ cdef extern from *:
     #define RUNS_BIG(word) RUNS_BSWAP(word)
     #endif
 
-    /* Eight values take `width` whole bytes. For a constant width the shifts are constants. Stores 8 bytes more than
-       needed. */
+    /* `runs_eight` packs eight values, which take exactly `width` bytes. If the width is a constant, the shifts are
+       constants, too. 8 bytes more than needed may be stored. */
     RUNS_INLINE void runs_store(uint8_t* p, uint64_t word) { word = RUNS_BIG(word); memcpy(p, &word, 8); }
 
     RUNS_INLINE void runs_eight(const uint64_t* v, uint8_t* out, const int width) {

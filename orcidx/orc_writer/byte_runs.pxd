@@ -17,10 +17,10 @@ cdef class Bits:
     cdef readonly OutStream stream
     cdef uint8_t* bytes                     # bits of the stripe, most significant bit first
     cdef size_t capacity                    # in bytes
-    cdef readonly int64_t count             # bits
+    cdef readonly int64_t count             # number of bits
 
-    # Appends `n` bits. A bit is 1 if the validity (least significant bit first, from bit `offset` on) is 1. NULL: all
-    # are 1.
+    # Appends `n` bits of a validity bitmap (least significant bit first), from bit `offset` on. If `bitmap` is NULL,
+    # all appended bits are 1.
     cdef int put_bitmap(self, const uint8_t* bitmap, int64_t offset, int64_t n) except -1 nogil
     cdef int put_same(self, bint value, int64_t n) except -1 nogil
     cdef int put_bits(self, Bits other) except -1 nogil

@@ -84,7 +84,7 @@ cdef int grow(uint8_t** buffer, size_t* capacity, size_t needed) except -1 nogil
 
 
 cdef class ByteRuns:
-    """Bytes in run-length encoding. It gets one row group at a time."""
+    """Bytes in run-length encoding. They are written one row group at a time."""
 
     def __cinit__(self, OutStream stream):
         self.stream = stream
@@ -233,7 +233,7 @@ cdef class Bits:
                     i += 1
                 put_run(self.stream, self.bytes, run)
                 at += run.length
-            while i < asked:  # bits after the last one
+            while i < asked:  # positions after the last bit
                 run_starts[i] = self.stream.total
                 i += 1
         return offsets, consumed, np.asarray(bits) & 7

@@ -3,8 +3,9 @@ from libc.stdint cimport int64_t, uint8_t
 from orcidx.orc_writer.compressors cimport Compressor
 
 
+# A stretch is a series of chunks. The first chunk of a stretch is its probe, which is compressed at each level.
 ctypedef struct Favour:
-    int64_t faster  # for the probes of a stretch: the extra bytes of the faster level, minus the allowed ones
+    int64_t faster  # extra bytes of the probes at the faster level, minus the allowed extra bytes
     int64_t narrow  # the same for the smaller window
 
 
@@ -21,14 +22,14 @@ cdef class ChunkedStream:
     cdef size_t chunks
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
-    cdef bint shrinks  # whether one of the last sixteen chunks became smaller when it was compressed
+    cdef bint shrinks  # whether a probe of the current stretch became smaller when it was compressed
     cdef Favour favour
     cdef bint joined  # bytes of other streams may wait here, even more than one chunk
     cdef int64_t values  # how many values the bytes represent, if the column gives this number; otherwise 0
     cdef bint keeps_raw  # nothing is compressed here, because another stream takes over the bytes
 
     # Makes room for `length` bytes (plus 64 that may be overwritten). `advance` must then be called with the number
-    # used.
+    # of used bytes.
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
@@ -46,7 +47,9 @@ cdef class ChunkedStream:
 
 
 cdef class OutStream(ChunkedStream):
-    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last chunk in `out`
+    # The full chunks that are not in `out` yet, as `squeeze` compressed them. Index 0 is the chunk that follows the
+    # last chunk in `out`.
+    cdef uint8_t** waiting
     cdef Py_ssize_t* waiting_sizes
     cdef Favour* waiting_favours
     cdef size_t waiting_count

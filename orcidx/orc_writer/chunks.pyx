@@ -20,12 +20,14 @@ cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
     FIRST_ROOM = 256            # streams of a wide table may have few bytes
     HEADER = 3
-    PROBED = 1  # one of sixteen chunks is compressed; if it does not become smaller, the others are stored uncompressed
+    # The first chunk of a stretch of sixteen chunks is always compressed. If it does not become smaller, the other
+    # chunks of the stretch are stored uncompressed.
+    PROBED = 1
     STRETCH = 16
     LEAST_TRIED = 1024  # the least bytes of a chunk that is compressed at both levels
     SAMPLE = 1 << 16  # for longer chunks the levels are tried only on this many bytes at the beginning
-    ALLOWED = 45  # the faster level is used if its output is larger by less than one part in this number
-    MANY_A_BYTE = 32  # the thorough level is tried if a byte represents this many values: 1 ns a value
+    ALLOWED = 45  # the faster level is used if its output is larger by less than 1/45
+    MANY_A_BYTE = 32  # the thorough level is tried if a byte represents this many values; it takes 1 ns a value
     LONGEST_THOROUGH = 1 << 16  # the longest stream, in bytes, on which the thorough level is tried
     LEAST_TO_GAIN = 512  # with fewer compressed bytes the thorough level would save little
 
@@ -145,8 +147,8 @@ cdef class ChunkedStream:
         return self.compressor.faster.compress(raw, length, out)
 
     cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
-        """Compresses the beginning of a probe at each level (if there are several), and then all of it at the best
-        level. If the probe is not longer than the beginning, its shortest form is written."""
+        """Compresses the beginning of a probe at each level (if there are several), and then the whole probe at the
+        best level. If the beginning is the whole probe, its shortest form is written."""
         cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
         cdef Py_ssize_t written, other
@@ -354,8 +356,8 @@ cdef class OutStream(ChunkedStream):
         self.waiting_count = 0
 
     def waiting_chunks(self):
-        """The number of full chunks among the bytes that were taken over. ``squeeze`` must be called once for each, by
-        any thread, and for the probes before the others. Then ``cut`` ends the chunks."""
+        """The number of full chunks among the bytes that were taken over. ``squeeze`` must be called once for each
+        chunk, by any thread, and for all probes before the other chunks. Then ``cut`` ends the chunks."""
         cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
         self._forget_waiting()
         if count:
@@ -411,7 +413,7 @@ cdef class OutStream(ChunkedStream):
             self.waiting_sizes[number] = written
 
     def cut(self):
-        """Makes chunks of all bytes that fill one."""
+        """Makes chunks of all bytes that fill a whole chunk."""
         cdef size_t at = 0
         cdef size_t number = 0
         cdef size_t ready = self.waiting_count

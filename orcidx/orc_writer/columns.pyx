@@ -1,8 +1,8 @@
 """``Column``: the common part of columns of all types: PRESENT, row groups, positions.
 
-A column gets its rows in pieces that are within one row group, and ends a row group when the caller says so. At the end
-of the stripe it has its streams, and the position in them where each row group begins. PRESENT is created at the first
-null. A stripe without nulls has no PRESENT stream, and no numbers for it in the index.
+A column gets its rows in pieces that are within one row group. The caller decides where a row group ends. At the end
+of the stripe the column has its streams, and the positions in them where each row group begins. PRESENT is created at
+the first null. A stripe without nulls has no PRESENT stream, and no numbers for it in the index.
 """
 
 from libc.stdint cimport int64_t
@@ -147,8 +147,8 @@ cdef class Column:
             (<OutStream>stream).finish()
 
     def position_columns(self, Py_ssize_t groups):
-        """The numbers of the row index: one int64 array, over the row groups, for each number of an entry. Also
-        finishes the PRESENT stream."""
+        """Returns the numbers of the row index. For each number of an entry there is an int64 array with a value for
+        each row group. Also finishes the PRESENT stream."""
         starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
         columns = []
         if self.keeps_present:

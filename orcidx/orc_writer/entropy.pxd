@@ -12,10 +12,11 @@ cdef extern from *:
         for (c = 2; c <= 512; c++) runs_weights[c] = c * log2((double)c);
     }
 
-    /* The width for n (1..512) codes of 3, 5, 6 or 7 bits. It is this width or the next power of two. The larger
-       width is used if an entropy coder makes the bytes smaller because they have whole codes. Codes across bytes
-       look like noise to an entropy coder and do not become smaller. With 8 bits in place of 5, the entropy coder has
-       to read 1.6 times as many bytes, so they must become smaller by an eighth. */
+    /* Returns the width for n (1..512) codes of 3, 5, 6 or 7 bits: this width or the next power of two. With the
+       larger width, every byte has only whole codes, and an entropy coder can make the bytes smaller. The larger
+       width is used if the estimate then is smaller than the codes of the original width. Codes that cross bytes look
+       like noise to an entropy coder and do not become smaller. With 8 bits in place of 5, the entropy coder has to
+       read 1.6 times as many bytes, so the estimate must be smaller by an eighth. */
     static int runs_whole_width(const uint64_t* codes, int n, int width) {
         uint16_t counts[2][128];
         double bits = 0, fewest;
@@ -33,8 +34,8 @@ cdef extern from *:
             bits -= runs_weights[count];
             distinct += count != 0;
         }
-        /* So few values look more alike than they are, by (distinct - 1) / 2 ln 2 bits in all (Miller 1955). A
-           Huffman code is not quite as short as their entropy. */
+        /* The entropy of so few values is too small, by (distinct - 1) / (2 ln 2) bits in all (Miller 1955). A Huffman
+           code is slightly longer than the entropy. */
         bits += runs_weights[sample] + 0.72 * distinct + 0.15 * sample;
         fewest = (double)sample * (width == 5 ? 5 * 7.0 / 8 : width);
         return bits < fewest ? (width == 3 ? 4 : 8) : width;

@@ -1,5 +1,5 @@
-# Finds out whether all integers of a stream are one arithmetic progression. It is called block by block as they are
-# encoded.
+# Finds out whether all integers of a stream are one arithmetic progression. `note_steps` is called for each block of
+# integers that is encoded.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -13,7 +13,7 @@ ctypedef struct EvenSteps:
 
 
 cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
-    """The next value. If it does not fit into 64 bits, there is no such value."""
+    """Returns the value that follows ``value`` in the progression. If it does not fit into 64 bits, sets ``broken``."""
     cdef int64_t found = <int64_t>(<uint64_t>value + <uint64_t>known.step)
     if (found > value) != (known.step > 0):
         known.broken = True
@@ -21,17 +21,17 @@ cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
 
 
 cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, const uint8_t* run) noexcept nogil:
-    """Checks whether a block of values, whose runs begin here, continues the progression with the same step."""
+    """Checks whether a block of values continues the progression with the same step. ``run``: the encoded block."""
     cdef int i
     if not known.count:
-        if n < 2 or values[0] == values[1]:  # repeats are already small
+        if n < 2 or values[0] == values[1]:  # equal values already take few bytes
             known.broken = True
             return
         known.first = values[0]
         known.step = <int64_t>(<uint64_t>values[1] - <uint64_t>values[0])
     elif values[0] != step_from(known.last, known):
         known.broken = True
-    if n > 3:  # equal steps make a DELTA run that has no bits for the steps
+    if n > 3:  # values with equal steps are one DELTA run without bits for the steps
         if run[0] & 0xFE != 0xC0 or ((run[0] & 1) << 8 | run[1]) + 1 != n:
             known.broken = True
         if <int64_t>(<uint64_t>values[1] - <uint64_t>values[0]) != known.step:
@@ -44,7 +44,7 @@ cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, cons
 
 
 cdef inline void join_steps(EvenSteps* known, const EvenSteps* more) noexcept nogil:
-    """Adds what another stream has recorded about the values that follow."""
+    """Adds the record of another stream, whose values follow the values of this stream."""
     if not more.count and not more.broken:
         return
     if not known.count and not known.broken:

@@ -23,9 +23,9 @@ cdef inline int64_t find_texts(
     const int32_t* indexes, Source rows, int64_t first, int64_t last, const offset_t* offsets, int64_t length,
     const uint8_t* data, int64_t* starts, int64_t* ends
 ) noexcept nogil:
-    """Computes where the texts of rows begin, and where each text ends when they are placed one after the other behind
-    earlier texts (``ends[0]``). Returns the first row whose index is outside the dictionary, or -1. Prefetches the
-    texts."""
+    """Computes where the texts of rows begin in ``data``. Also computes where each text ends if the texts are placed
+    one after the other. Earlier texts end at ``ends[0]``. Returns the first row whose index is outside the dictionary,
+    or -1. Prefetches the texts."""
     cdef int64_t row, index, total = ends[0], wrong = -1
     cdef bint nulls = rows.validity != NULL
     cdef int64_t far = rows.length - 64

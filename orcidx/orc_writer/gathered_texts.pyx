@@ -109,7 +109,7 @@ cdef class KnownEntries:
         free(self.groups)
 
     cdef bint are_of(self, Source values) noexcept:
-        """Whether an array is this dictionary. Its buffers decide."""
+        """Whether an array is this dictionary. This is so if it has the same buffers."""
         return values.data == self.values.data and values.length == self.values.length and (
             values.offsets32 == self.values.offsets32 and values.offsets64 == self.values.offsets64
         )
@@ -118,9 +118,9 @@ cdef class KnownEntries:
 cdef class Entries:
     """The entries of one Arrow dictionary, from one batch to the next.
 
-    Short texts get slots. With a slot, a row reads one place of memory instead of two, the offsets and the bytes
-    (decision 0129). If texts have the same length, their bytes in the dictionary serve as slots. Other texts are copied
-    to slots once many rows refer to them."""
+    Short texts get slots. With a slot, a row reads one place of memory, instead of the offsets and the bytes at two
+    places (decision 0129). If texts have the same length, their bytes in the dictionary serve as slots. Other texts are
+    copied to slots once many rows refer to them."""
 
     def __init__(self, dictionary):
         cdef int64_t shortest
@@ -143,8 +143,8 @@ cdef class Entries:
         free(self.memory)
 
     def are_of(self, dictionary):
-        """Whether this is the same dictionary. Its buffers decide. They are kept alive here, so their addresses stay
-        the same."""
+        """Whether this is the same dictionary. This is so if the addresses of its buffers are the same. The buffers are
+        kept alive here, so no other dictionary can have these addresses."""
         return self.places == places_of(dictionary)
 
     def note(self, int64_t rows):

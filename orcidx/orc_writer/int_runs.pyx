@@ -8,7 +8,8 @@ group may be shorter. One vectorised scan of a block (least, greatest, differenc
     DIRECT         each value in as many bits as the widest needs; the widths are the tight ones of the format, not the
                    byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd). Values
                    with few distinct numbers before an entropy coder are an exception (decision 0129).
-    PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
+    PATCHED_BASE   the distance from the least value in few bits, and a list of the high bits of the few distances that
+                   need more bits
 
 If at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
 repeat at the end of a block is left to the next block, which may continue it.
@@ -38,7 +39,7 @@ cdef extern from *:
     typedef struct {
         int64_t least, greatest;
         uint64_t high, low;             /* sums of the halves of the values; 2**63 is added to each value before */
-        uint64_t steps;                 /* bitwise or of all steps; useless if the range overflows, as `rises` is */
+        uint64_t steps;                 /* bitwise or of all steps; invalid if the range overflows, and `rises`, too */
         int rises;                      /* values never fall */
         int even;                       /* all steps are equal */
         int equal;                      /* number of steps that are 0 */
@@ -54,7 +55,7 @@ cdef extern from *:
 
     RUNS_INLINE uint64_t runs_zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
 
-    /* Two halves at a time, so that a comparison need not wait for the one before. */
+    /* Scans both halves at the same time, so that a comparison need not wait for the previous one. */
     RUNS_INLINE void runs_extremes(const int64_t* v, int n, runs_scan_t* s) {
         int64_t least = v[n - 1], greatest = v[n - 1], other_least = v[0], other_greatest = v[0];
         int half = n / 2, i;
@@ -203,8 +204,8 @@ cdef extern from *:
         return runs_varint(p, runs_zigzag(step));
     }
 
-    /* Computes the bits that the patched form takes if most values have this width, and at most `limit` patches have
-       `high` bits above it. */
+    /* `runs_find_patch` finds the patched form with the lowest `cost` (in bits). Most values have `width` bits, and up
+       to 31 patches have the bits above these. Returns 0 if there is no such form. */
     typedef struct { int width, patch; int64_t cost; } runs_patch_t;
 
     static int runs_find_patch(const int64_t* v, int n, int64_t least, int top, runs_patch_t* best) {
@@ -222,7 +223,7 @@ cdef extern from *:
             if (!above) continue;
             width = w;
             patch = runs_widths[top - w];
-            /* Gap and patch share 64 bits. Some readers also require this of width and patch. */
+            /* Gap and patch have at most 64 bits together. Some readers also require this of width and patch. */
             if (patch > 56 || patch + width > 64) continue;
             gap = 8;
             cost = (int64_t)n * width + (int64_t)(above + 2) * runs_widths[gap + patch];
@@ -351,7 +352,7 @@ cdef extern from *:
             int step = runs_widths[runs_bits(steps)];
             if (step < 2) step = 2;             /* width code 0 means that all steps are equal */
             for (same = 1; v[same] == v[0]; same++) {}
-            if (same > 1) {                     /* the first step gives the direction, so it is not 0 */
+            if (same > 1) {                     /* the first step gives the direction, so it must not be 0 */
                 if (n - same > 8 && step < width) {
                     p = runs_constant(v[0], same - 1, is_signed, p);
                     return runs_block(v + same - 1, n - same + 1, flags, p, NULL);
@@ -456,7 +457,7 @@ cdef class IntRuns:
             while kept < n and values[n - 1 - kept] == values[n - 1]:
                 kept += 1
             if kept == n or (kept < 3 and not ends_in_three(values, n - kept)):
-                kept = 0  # they are long enough for a separate run, or are encoded together with the others
+                kept = 0  # the equal values are the whole block, or too few for a separate run
             n -= kept
         start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)

@@ -104,7 +104,7 @@ class Lanes:
                 one.clear()
 
     def streams(self) -> list[OutStream]:
-        """The streams that have uncompressed chunks."""
+        """Returns the streams whose chunks must still be compressed."""
         return [stream for one in self.writer.walk() for _, stream, _ in one.column.streams]
 
 

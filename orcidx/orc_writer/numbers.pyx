@@ -43,7 +43,7 @@ cdef class IntegerColumn(RunsColumn):
     """SHORT, INT, LONG and DATE. ``width``: the bytes of a value, which are 2, 4 or 8."""
 
     cdef int width
-    cdef object run_starts  # positions in a sequence whose runs cross row groups; otherwise None
+    cdef object run_starts  # where each run begins, if the runs cross row groups (see `write_sequence`); otherwise None
 
     def __init__(self, open_stream, int width, *, bloom=None):
         self.width = width

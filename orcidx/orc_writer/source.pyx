@@ -32,7 +32,7 @@ cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t siz
 
 
 def longest_text(array):
-    """The bytes of the longest of some strings or binaries, including null rows."""
+    """Returns the number of bytes of the longest string or binary of an array, including null rows."""
     cdef int64_t count = len(array)
     cdef int64_t first = array.offset
     cdef size_t address

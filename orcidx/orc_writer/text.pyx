@@ -5,8 +5,8 @@ A stripe of a string column begins with a dictionary. When its first row group e
 compression are compared. The direct form has the bytes, and the bits of the lengths. A dictionary has its distinct
 texts, and the bits of the numbers. The dictionary is kept if it has less than three quarters of the direct size. It is
 not kept if the texts are so short (2 bytes on average) that a codec compresses them better than numbers. Later the
-dictionary is given up if the number of distinct texts grows with the rows. Statistics are (least, greatest, bytes in
-all). For BINARY least and greatest are None.
+dictionary is given up if the number of distinct texts grows with the rows. Statistics are (least, greatest, total
+bytes). For BINARY least and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -142,7 +142,7 @@ cdef class TextColumn(EntryValues):
         self.code_count = self.codes_capacity = 0
 
     def finish(self):
-        """Writes the dictionary at the end of the stripe: the numbers, and the lengths and the bytes of its entries."""
+        """Ends the stripe. If it has a dictionary, writes the numbers, and the lengths and the bytes of the entries."""
         if not self.direct and not self._pays(True):
             self._give_up_dictionary()
         if not self.direct and not self.code_count:

@@ -20,7 +20,7 @@ cdef extern from *:
     #define TEXT_BIG(word) TEXT_BSWAP(word)
     #endif
 
-    /* Up to eight bytes as a number that has the same order as the bytes. */
+    /* Returns up to eight bytes as a number. The numbers have the same order as the bytes. */
     static inline uint64_t text_word(const uint8_t* p, int64_t n, const uint8_t* end) {
         uint64_t word = 0;
         if (n <= 0) return 0;

@@ -23,7 +23,7 @@ cdef class TextValues(Column):
     cdef size_t code_count
     cdef size_t codes_capacity
     cdef list code_starts
-    cdef int64_t bytes_in_all               # of values in the stripe
+    cdef int64_t bytes_in_all               # bytes of all values in the stripe
     cdef int64_t group_bytes
     cdef bint has_bounds
     cdef Bound least

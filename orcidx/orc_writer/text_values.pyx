@@ -34,7 +34,7 @@ cdef enum:
 cdef inline int take(
     TextValues self, const uint8_t* data, int64_t length, const uint8_t* data_end, int64_t code
 ) except -1 nogil:
-    """Processes each value, in either form. ``code``: its number in the dictionary. -1 if it is not known."""
+    """Processes one value, in either form. ``code``: its number in the dictionary, or -1 if it is not known."""
     cdef Bound value
     if length > LONGEST:
         with gil:
@@ -66,8 +66,8 @@ cdef inline uint64_t mask_of(int64_t length) noexcept nogil:
 
 
 cdef class TextValues(Column):
-    """Takes values one by one: bytes and lengths or numbers of the dictionary, bounds, bloom filter. ``TextColumn``
-    selects the form of the stripe."""
+    """Takes values one by one. Keeps their bytes and lengths, or their numbers in the dictionary. Updates the bounds
+    and the bloom filter. ``TextColumn`` selects the form of the stripe."""
 
     def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
                  bint trims_for_bloom=False, bint decides=True):
@@ -315,7 +315,7 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_slots(
         self, const int32_t* indexes, Source source, Entries entries, int64_t first, int64_t last
     ) except -2 nogil:
-        """The first row whose number has no entry, or -1."""
+        """Appends rows from the slots. Returns the first row whose number has no entry, or -1."""
         cdef int64_t lengths[AHEAD]
         cdef int64_t row, index, length, total = 0
         cdef int64_t far = source.length - SLOTS_AHEAD
@@ -324,7 +324,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t same = entries.same
         cdef bint narrow = (same or width) <= NARROW
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts are between the bounds
+        cdef bint quick = self.bloom is None  # most texts are between the bounds, and then change nothing
         cdef int m = 0
         cdef const uint8_t* slots = entries.slots
         cdef const uint8_t* last_slot = entries.slots_end - WIDE
@@ -375,13 +375,13 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_entries(
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last
     ) except -2 nogil:
-        """The first row whose number has no entry, or -1."""
+        """Appends rows from the entries. Returns the first row whose number has no entry, or -1."""
         cdef int64_t starts[AHEAD]
         cdef int64_t ends[AHEAD + 1]
         cdef int64_t lengths[AHEAD]
         cdef int64_t i, length, total, wrong
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts are between the bounds
+        cdef bint quick = self.bloom is None  # most texts are between the bounds, and then change nothing
         cdef Bound least = self.least
         cdef Bound greatest = self.greatest
         cdef Bound value
