@@ -149,7 +149,7 @@ cdef class RawBytes:
             raise ValueError(f"values of {width} bytes are not supported")
         most = block.shape[0] // width
         if count >= out.shape[0] // width or (rows and not most):
-            raise ValueError("there must be a block for at least one value, and room for one value more than are kept")
+            raise ValueError("the block must have room for a value, and the output for one value more than are kept")
         with nogil:
             if self.window.ahead is not None:
                 self.window.ahead.expect(rows * width)

@@ -9,7 +9,7 @@ cdef enum:
 
 # Reads the next decimals, converts them to `scale`, and returns their number, which is at most BLOCK. `left` is the
 # number of decimals that are left. If `precision` is at most NARROW, the decimals are written to `narrow`, otherwise to
-# `wide`. Both must have room for BLOCK values in any case. `status` becomes other than 0 if a value is refused.
+# `wide`. `wide` must have room for BLOCK values in both cases. `status` becomes other than 0 if a value is refused.
 cdef int64_t next_decimals(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,
                            int64_t* narrow, uint8_t* wide, int* status) except -1 nogil
 # The same for unscaled values that are stored as integers and have at most NARROW digits.

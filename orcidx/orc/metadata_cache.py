@@ -26,7 +26,7 @@ _TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
 """Trees of types, by the bytes of the footer from which they are made. Files of a directory share one tree."""
 
 KINDS: IdentityCache[FileKind] = IdentityCache(16 << 20)
-"""What files of one ``Likeness`` share. It comes from files that were read and checked."""
+"""The ``FileKind`` of each ``Likeness``. It comes from a file that was read and checked."""
 
 FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 """Stripe footers, by (identity, stripe)."""
@@ -68,7 +68,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # takes the tree that already exists
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # reuses the objects that already exist
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 

@@ -60,7 +60,7 @@ def _is_flat(types: Sequence[TypeRecord]) -> bool:
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False
     below = types[1:]
-    for record in dict(zip(map(id, below), below)).values():  # equal messages are one object (0055)
+    for record in dict(zip(map(id, below), below)).values():  # equal types are one object (decision 0055)
         if record.subtypes or record.kind in _NESTED:
             return False
     return len(root.field_names) == count

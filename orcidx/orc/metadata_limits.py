@@ -23,8 +23,8 @@ METADATA_EXPANSION = 16
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
 STRIPE_BYTES = 1 << 10
-"""For each of this many stored bytes a file may have one more item, column and stripe than the option says. Files of
-real writers have more bytes for each of these."""
+"""A file may have an item for each ``ITEM_BYTES`` of its size, a column for each ``COLUMN_BYTES``, and a stripe for
+each ``STRIPE_BYTES``, even if the option allows fewer. Real writers use more bytes for each item, column and stripe."""
 
 
 @dataclass(frozen=True, slots=True)

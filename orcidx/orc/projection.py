@@ -83,7 +83,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _children_named(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """Finds the children of which the name can be the first name of the path. Yields the index of each such child, and
+    """Finds the children whose name can be the first name of the path. Yields the index of each such child, and
     the rest of the path."""
     if exact:
         for name, rest in _first_names(path):

@@ -52,12 +52,12 @@ class Likeness(NamedTuple):
 
 
 class FileKind(NamedTuple):
-    """What files of one ``Likeness`` share."""
+    """The parts that are equal in all files of one ``Likeness``."""
 
     facts: FileFacts
     root: OrcType
     columns: int
-    """Column ids."""
+    """The number of column ids."""
 
 
 def likeness_of(tail: FileTail) -> Likeness | None:

@@ -75,8 +75,8 @@ MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
 """The last nanosecond of a millisecond. An absent ``maximumNanos`` has this value."""
 KEPT_UNITS = 1 << 12
-"""The most statistics of stripes and the file that are kept decoded with one tail, at about 256 bytes each. Those of
-one column are always kept."""
+"""The most decoded statistics of stripes and of the file that are kept with one tail. One takes about 256 bytes. The
+statistics of the column that was decoded last are always kept."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

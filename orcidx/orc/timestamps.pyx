@@ -124,7 +124,7 @@ cdef extern from *:
 # If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
-_BEYOND = "a date is millions of years away, beyond the 32 bits of days of date32"
+_BEYOND = "a date is millions of years away, and its days do not fit into the 32 bits of date32"
 
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds after which the Gregorian calendar, and so every rule, repeats
 

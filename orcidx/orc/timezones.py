@@ -40,7 +40,8 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 
 ORC_EPOCH = 1420070400
-"""2015-01-01 00:00:00 UTC in seconds since 1970. DATA of timestamps counts from this time on the writer's clock."""
+"""2015-01-01 00:00:00 UTC in seconds since 1970. The DATA stream of timestamps counts seconds from this local time
+in the writer's zone."""
 
 NEVER = (1 << 62) - 1
 """A time in seconds that is after every transition."""

@@ -194,7 +194,7 @@ cdef class Window(PlainStream):
         if self.chunk_start >= 0 and self.give(tail):
             return 1
         if tail > CARRY:
-            self.fail("a run is longer than any legal one")
+            self.fail("a run is longer than the format allows")
         self.reserve(0)
         area = self.buffer + CARRY
         if tail:

@@ -32,7 +32,8 @@ SHARED_BYTES = 8 << 20
 bytes are counted exactly."""
 
 FEW_ROWS = 16
-"""Rows are counted one by one if a dictionary has this many entries for each row. Small batches often do."""
+"""The bytes of rows are counted one by one if a dictionary has more than this many entries for each row. This is common
+in small batches."""
 
 
 def is_view(type_: pa.DataType) -> bool:

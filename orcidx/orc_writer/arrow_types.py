@@ -29,8 +29,8 @@ Convert = Callable[[Any], Any]
 OWN_TYPE = "orcidx.type"
 EXTENSION = "orcidx.extension"
 """The attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``, because some
-readers pass attributes on as field metadata. They would declare an extension type with the wrong storage type, which
-importers reject."""
+readers pass attributes on as field metadata. The field would then declare an extension type with the wrong storage
+type, and importers would reject the field."""
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 

@@ -40,7 +40,7 @@ match may take more bytes than the digits that it replaces (sorted keys: 11 % sm
 LEAST_MATCH = 6
 """The shortest match of the default level in chunks of 64 KiB and more. zstd itself would use 4 or 5. This length is
 faster, and the result is up to 15 % smaller. Streams of integers use zstd's own length, because codes of two bytes took
-4 % more with this one (decision 0129)."""
+4 % more with this length (decision 0129)."""
 
 MANY_PLACES = 16
 """With this setting the faster level remembers 65,536 places, four times as many as by default. On most texts its
@@ -49,9 +49,9 @@ result is then within 2 % of the default level's result, in two thirds of the ti
 
 THOROUGH_ZSTD = 12
 BEST_MATCHES = 7
-"""The level, and zstd's strategy ``btopt``, that a short stream tries if each of its bytes represents many values, for
-example sorted dates. The result is 6 to 15 % smaller, for 12 to 35 ns a byte (decision 0129). By default the level has
-that strategy only up to 16 KiB, and saves little for longer streams."""
+"""A short stream tries this level, with zstd's strategy ``btopt``, if each of its bytes represents many values. An
+example are sorted dates. The result is 6 to 15 % smaller, and takes 12 to 35 ns a byte (decision 0129). By default the
+level has that strategy only up to 16 KiB, and saves little for longer streams."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:

@@ -20,8 +20,8 @@ from orcidx.threads.tasks import Pool
 __all__ = ["ENCODERS", "SMALLEST_TASK", "ColumnEncoder", "batch_bytes"]
 
 SMALLEST_TASK = 64 << 10
-"""Below this many bytes of Arrow data a slice is encoded without threads. It takes less than a millisecond, and a
-thread starts 50 us after it was notified."""
+"""A slice of fewer bytes of Arrow data is encoded without threads. Encoding such a slice takes less than a millisecond,
+and a thread starts only 50 us after it was notified."""
 
 ENCODERS = Pool(pa.cpu_count())
 

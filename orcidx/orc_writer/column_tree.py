@@ -83,7 +83,7 @@ class ColumnWriter:
         self._file = NO_STATISTICS
         self._file_size = 0
 
-    # rows
+    # ---- writing rows
 
     def write(self, array: pa.Array, pieces: Sequence[Piece]) -> None:
         """Appends rows of an array. Raises ``BadValue`` with the row of the wrong value."""
@@ -121,7 +121,7 @@ class ColumnWriter:
     def _message(self, summary: ColumnSummary, size: int | None = None) -> bytes:
         return statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit, size=size)
 
-    # stripes
+    # ---- ending row groups and stripes
 
     def walk(self) -> list[ColumnWriter]:
         """This column and all columns below it, in the order of their ids."""

@@ -31,7 +31,7 @@ cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, cons
         known.step = <int64_t>(<uint64_t>values[1] - <uint64_t>values[0])
     elif values[0] != step_from(known.last, known):
         known.broken = True
-    if n > 3:  # values with equal steps are one DELTA run without bits for the steps
+    if n > 3:  # if all steps are equal, the block is one DELTA run without bits for the steps
         if run[0] & 0xFE != 0xC0 or ((run[0] & 1) << 8 | run[1]) + 1 != n:
             known.broken = True
         if <int64_t>(<uint64_t>values[1] - <uint64_t>values[0]) != known.step:

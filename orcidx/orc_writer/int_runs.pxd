@@ -12,8 +12,8 @@ cdef extern from *:
     #include <stdint.h>
     typedef struct { int64_t least, greatest, count; uint64_t high, low; } runs_totals_t;
     """
-    # Totals of all values whose runs have ended. `high` and `low` are the sums of the upper and of the
-    # lower 32 bits of value + 2**63.
+    # Totals of all values whose runs have ended. `high` is the sum of the upper 32 bits of value + 2**63, `low` the sum
+    # of the lower 32 bits.
     ctypedef struct Totals "runs_totals_t":
         int64_t least
         int64_t greatest

@@ -52,7 +52,7 @@ blocks of one size. Memory of other sizes comes from the system, which must clea
 LARGEST_ARRAY = (1 << 31) - 1
 """The most bytes of strings, or elements of lists, that one Arrow array can address with 32-bit offsets."""
 HELD_BYTES = 128 << 20
-"""The default of the option ``held_bytes``. A larger length is more likely to be damage than real."""
+"""The default of the option ``held_bytes``. A larger length is more likely to be damaged than correct."""
 MOST_SKIPPED = 1 << 60
 """The most rows that can be skipped at once. A larger number is damage, because no stripe has so many elements."""
 
@@ -102,7 +102,7 @@ class Limits:
         self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
-        """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge`` if the read exceeds
+        """Claims ``size`` bytes before they are allocated. Raises ``BatchTooLarge`` if the read exceeds
         ``batch_bytes``. A read of a single row has no such limit. For such a read, this method raises ``Unsupported``
         if the row and the bytes that are kept for its stripe exceed ``held_bytes``."""
         claimed = self._claims.add(size)
@@ -117,8 +117,8 @@ class Limits:
             raise BatchTooLarge
 
     def hold(self, owner: Hashable, size: int, what: str) -> None:
-        """Must be called before or immediately after ``owner`` allocates ``size`` bytes that it holds. The new size
-        replaces the size that the owner held before.
+        """Records that ``owner`` holds ``size`` bytes. Must be called before or immediately after the owner allocates
+        these bytes. The new size replaces the size that the owner held before.
 
         Raises ``Unsupported`` if all owners together hold too many bytes.
         """
@@ -127,8 +127,8 @@ class Limits:
             raise _too_much(f"{what} of a stripe take at least {held} bytes", self.held_bytes)
 
     def claim_text(self, size: int) -> None:
-        """Must be called before ``size`` bytes of strings of one array are allocated. Raises an error for more bytes
-        than Arrow can address."""
+        """Claims the ``size`` bytes of the strings of one array before they are allocated. Raises an error for more
+        bytes than Arrow can address."""
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
@@ -138,8 +138,8 @@ class Limits:
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Must be called before elements of lists are read. The call does not claim the bytes of the elements. Raises
-        an error for more elements than 32-bit offsets can address."""
+        """Checks the number of elements of lists before the elements are read. Does not claim their bytes. Raises an
+        error for more elements than 32-bit offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
@@ -149,7 +149,9 @@ class Limits:
 
 
 def _too_much(what: str, most: int) -> Unsupported:
-    return Unsupported(f"{what}, more than {most} for so few stored bytes; raise the option held_bytes to read them")
+    return Unsupported(
+        f"{what}, more than {most}, the limit for a stripe of this size; raise the option held_bytes to read them"
+    )
 
 
 class StripeStreams(Protocol):
@@ -213,7 +215,7 @@ class ColumnReader:
         has_present = streams.has(node.id, StreamKind.PRESENT)
         self._present = BooleanRle(streams.window(node.id, StreamKind.PRESENT)) if has_present else None
 
-    # ------------------------------------------------------------------ verbs
+    # ------------------------------------------------------------------ seeking, skipping and reading
 
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
         """Seeks to the start of a row group, in this node and all nodes below. ``positions``: the row-index positions
@@ -265,7 +267,7 @@ class ColumnReader:
         self.limits.claim(size)
         return allocate(size)
 
-    # ------------------------------------------------------------------ methods of subclasses
+    # ------------------------------------------------------------------ methods that subclasses implement
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         raise NotImplementedError
