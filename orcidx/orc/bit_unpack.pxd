@@ -43,11 +43,11 @@ cdef extern from *:
         return ORCIDX_LITTLE(word);
     }
     """
-    # The position of the lowest set bit of a number other than 0.
+    # Returns the position of the lowest set bit of a number other than 0.
     int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
-    # The number of leading zero bits of a number other than 0.
+    # Returns the number of leading zero bits of a number other than 0.
     int leading_zeros "orcidx_leading_zeros"(uint64_t v) noexcept nogil
-    # Load eight bytes as one big-endian or little-endian number.
+    # Loads eight bytes as one number, big-endian or little-endian.
     uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil
 

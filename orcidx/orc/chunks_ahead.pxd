@@ -42,7 +42,7 @@ cdef class ChunksAhead:
     cdef bint goes_to(self, int64_t start, int64_t length) noexcept nogil
     # Whether the chunk with its header at `offset` is in the ring or being staged. If so, writes the header.
     cdef bint header_at(self, int64_t offset, uint8_t* header) noexcept nogil
-    # Stream offset of the bytes that `put` needs next. NO_CHUNK: none are needed.
+    # Returns the stream offset of the bytes that `put` needs next, or NO_CHUNK if it needs none.
     cdef int64_t wants(self) noexcept nogil
     cdef void put(self, const uint8_t* bytes, int64_t n) noexcept nogil
     # Calls other threads for help if there is a chunk to decompress.

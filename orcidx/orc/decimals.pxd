@@ -4,7 +4,7 @@ from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    BLOCK = 1024            # 16 KiB of decimals, so that a block stays in the cache until it is written past the caches
+    BLOCK = 1024            # 16 KiB of decimals, so that a block stays in the cache until it is copied to the output
     NARROW = 18             # digits that always fit into 64 bits
 
 # Reads the next decimals, converts them to `scale`, and returns their number, which is at most BLOCK. `left` is the

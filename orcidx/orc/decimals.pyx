@@ -71,7 +71,7 @@ cdef extern from *:
         return rest || _mm256_testz_si256(different, different) ? rest : 1;
     }
 
-    /* The same for values within 32 bits and a scale of at most 7. */
+    /* Does the same as orcidx_place, for values within 32 bits and a scale of at most 7. */
     ORCIDX_FAST static void orcidx_place_fast(const int64_t* values, const int64_t* scales, int64_t count, int to,
                                               uint8_t* out) {
         const __m256i powers = _mm256_setr_epi32(1, 10, 100, 1000, 10000, 100000, 1000000, 10000000);

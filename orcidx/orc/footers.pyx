@@ -36,7 +36,7 @@ __all__ = [
 
 
 cdef enum:
-    PLAIN_TYPE = 32         # the most bytes of a Type message that is compared with the previous one
+    PLAIN_TYPE = 32         # Type messages of more bytes are not compared with earlier ones
 
 
 cdef object corrupt(str name, Py_ssize_t at):

@@ -20,8 +20,8 @@ cdef class IntRle:
     cdef uint64_t largest
     cdef bint wrapped  # a narrowed value did not fit into the narrower type
 
-    # Reads n values. A narrower type keeps the low bits, as in every other reader. Raises CorruptFile if the stream
-    # ends before.
+    # Reads n values. A narrower type keeps the low bits, as in every other reader. Raises CorruptFile if the stream has
+    # fewer values.
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
     cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
@@ -35,7 +35,7 @@ cdef class IntRle:
     cdef int skip_values(self, int64_t n) except -1 nogil
     # Returns `total` plus the sum of n lengths. Raises CorruptFile for a negative length or a sum beyond int64.
     cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil
-    # Skips n lengths and returns their sum, with the same errors.
+    # Skips n lengths and returns their sum. Raises the same errors.
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
 
     # Returns the size in bytes of the current run, and writes its number of values to `count`. Refills the window until

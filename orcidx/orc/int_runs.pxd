@@ -14,8 +14,8 @@ cdef enum:
 # does not end before `end`.
 cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
-# Decodes the run at p, which must be complete in memory, to `out`, which has room for SPARE_VALUES more values. Returns
-# 1 or an error code.
+# Decodes the run at p to `out`. The run must be complete in memory, and `out` must have room for its values and
+# SPARE_VALUES more. Returns 1 or an error code.
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil
 # Whether all values of the run at p equal this value. The run must repeat a value or have a fixed delta.

@@ -118,7 +118,7 @@ cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
     cdef const uint8_t* start = p
     cdef uint64_t stops
     cdef int n, left
-    if end - p < 2:                             # no run is shorter
+    if end - p < 2:                             # every run has at least 2 bytes
         return NEED_MORE
     if p[0] < 128:
         count[0] = p[0] + 3
@@ -169,7 +169,7 @@ cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil:
 
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil:
     cdef int kind, width, n, m, patch_width
-    if end - p < 2:                             # no run is shorter
+    if end - p < 2:                             # every run has at least 2 bytes
         return NEED_MORE
     kind = p[0] >> 6
     if kind == 0:

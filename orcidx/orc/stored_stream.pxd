@@ -23,16 +23,16 @@ cdef struct Piece:
 
 
 cdef class StoredStream:
-    # --- set once -----------------------------------------------------------------------------------------------------
+    # --- set when the stream is opened --------------------------------------------------------------------------------
     cdef readonly str name  # such as "DATA"; every error contains it
-    cdef readonly int64_t length  # the stored bytes of the stream
+    cdef readonly int64_t length  # number of stored bytes
     cdef readonly int64_t block_size  # the most bytes of one chunk after decompression
     cdef object source
     cdef object codec                   # None: codec NONE, without chunk headers
     cdef readonly NativeCodec native    # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
-    cdef PieceRun run  # of the source, or None; it reads pieces without a call to the source
+    cdef PieceRun run  # the source's `run`, or None; it reads pieces without a call to the source
     cdef public ChunksAhead ahead  # the chunks of the stream that other threads decompress; or None
 
     # --- counters -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ cdef enum:
     STREAMING_BYTES = 1048576
 
 
-# memcpy to memory that is not read soon. `fence_stores`, after the last call, makes the bytes visible to other threads.
+# Copies n bytes to memory that is not read soon. After the last call, `fence_stores` makes the bytes visible to other
+# threads.
 cdef void store_streaming(void* out, const void* values, int64_t n) noexcept nogil
 # The same for n 64-bit integers, which are widened to 128 bits. n must be even, and the address `out` must be a
 # multiple of 16.

@@ -126,7 +126,8 @@ portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 _BEYOND = "a date is millions of years away, and its days do not fit into the 32 bits of date32"
 
-cdef int64_t FOUR_CENTURIES = 12622780800       # seconds after which the Gregorian calendar, and so every rule, repeats
+# After this many seconds the Gregorian calendar repeats, and so do the rules of time zones.
+cdef int64_t FOUR_CENTURIES = 12622780800
 
 
 cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64_t count) except -1:

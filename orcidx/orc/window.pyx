@@ -38,7 +38,7 @@ cdef class PlainStream(StoredStream):
         self.extent_length = self.extent_given = self.extent_direct = 0
 
     cdef void lose_piece(self) noexcept nogil:
-        if self.extent_direct >= 0:             # the current extent is in the buffer
+        if self.extent_direct >= 0:             # the current extent is in the piece
             self.chunk_start = -1
             self.extent_length = self.extent_given = 0
 

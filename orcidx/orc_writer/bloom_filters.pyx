@@ -31,7 +31,7 @@ cdef class BloomBuilder:
     cdef uint64_t* room(self, size_t n) except NULL nogil:
         cdef size_t capacity
         cdef void* grown
-        if self.hashes == NULL or self.size + n > self.capacity:    # NULL must not be passed on
+        if self.hashes == NULL or self.size + n > self.capacity:    # a result of NULL would mean an error
             capacity = max(self.size + n, 2 * self.capacity, <size_t>64)
             grown = realloc(self.hashes, capacity * sizeof(uint64_t))
             if grown == NULL:

@@ -24,7 +24,7 @@ cdef enum:
     # chunks of the stretch are stored uncompressed.
     PROBED = 1
     STRETCH = 16
-    LEAST_TRIED = 1024  # the least bytes of a chunk that is compressed at both levels
+    LEAST_TRIED = 1024  # the least bytes of a chunk for which several levels are tried
     SAMPLE = 1 << 16  # for longer chunks the levels are tried only on this many bytes at the beginning
     ALLOWED = 45  # the faster level is used if its output is larger by less than 1/45
     MANY_A_BYTE = 32  # the thorough level is tried if a byte represents this many values; it takes 1 ns a value

@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef class Column:
-    cdef readonly list streams  # (kind, OutStream, how many numbers a position has besides those of the bytes)
+    cdef readonly list streams  # (kind, OutStream, how many numbers of a position follow the byte position)
     cdef readonly BloomBuilder bloom        # or None
     cdef Bits present
     cdef bint keeps_present  # whether some row of the stripe is null

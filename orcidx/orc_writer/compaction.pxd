@@ -24,8 +24,8 @@ cdef extern from *:
     COMPACT(orcidx_compact32, int32_t)
     COMPACT(orcidx_compact64, int64_t)
     """
-    # Copies the values of the valid rows among n rows, and returns their number. Bit `bit` of the validity
-    # belongs to the first row. If the validity is NULL, all rows are valid.
+    # Copies the values of the valid rows among n rows, and returns their number. Bit `bit` of the validity belongs to
+    # the first row. If the validity is NULL, all rows are valid.
     int compact8 "orcidx_compact8"(const int8_t* v, const uint8_t* validity, int64_t bit, int n,
                                    int64_t* out) noexcept nogil
     int compact16 "orcidx_compact16"(const int16_t* v, const uint8_t* validity, int64_t bit, int n,

@@ -84,7 +84,7 @@ cdef class DecimalColumn(Column):
     cdef decimal_t negative_limit
     cdef decimal_t least
     cdef decimal_t greatest
-    cdef uint64_t sums[4]  # sums of the four 32-bit parts of the values; 2**127 is added to each value before
+    cdef uint64_t sums[4]  # sums of the four 32-bit parts of value + 2**127
     cdef int64_t scales_due
     cdef int64_t summed
 

@@ -5,7 +5,7 @@ cdef struct Entry:
     uint64_t hash
     uint64_t start                          # position in the arena
     uint32_t length
-    uint32_t rank  # the position of the entry in sorted order, after sorting
+    uint32_t rank  # the position of the entry in sorted order; set by `sorted_order`
 
 
 cdef class Dictionary:

@@ -13,10 +13,10 @@ cdef extern from *:
     }
 
     /* Returns the width for n (1..512) codes of 3, 5, 6 or 7 bits: this width or the next power of two. With the
-       larger width, every byte has only whole codes, and an entropy coder can make the bytes smaller. The larger
-       width is used if the estimate then is smaller than the codes of the original width. Codes that cross bytes look
-       like noise to an entropy coder and do not become smaller. With 8 bits in place of 5, the entropy coder has to
-       read 1.6 times as many bytes, so the estimate must be smaller by an eighth. */
+       larger width, every byte has only whole codes, and an entropy coder can make the bytes smaller. Codes that
+       cross bytes look like noise to an entropy coder and do not become smaller. So the larger width is used if the
+       estimated result has fewer bits than the codes of this width. With 8 bits in place of 5, the entropy coder has
+       to read 1.6 times as many bytes, so the result must be smaller by an eighth. */
     static int runs_whole_width(const uint64_t* codes, int n, int width) {
         uint16_t counts[2][128];
         double bits = 0, fewest;
@@ -24,7 +24,7 @@ cdef extern from *:
         if (n < 64) return width;
         memset(counts[0], 0, size * sizeof(uint16_t));
         memset(counts[1], 0, size * sizeof(uint16_t));
-        for (i = 0; i + step < n; i += 2 * step) {  /* two tables, so that equal codes need not wait for each other */
+        for (i = 0; i + step < n; i += 2 * step) {  /* with two tables, equal neighbours need not wait for each other */
             counts[0][codes[i]]++;
             counts[1][codes[i + step]]++;
             sample += 2;

@@ -4,9 +4,9 @@ from orcidx.orc_writer.source cimport Source, offset_t
 
 cdef enum:
     AHEAD = 256  # rows whose texts are prefetched before the first text is copied
-    NARROW = 32  # bytes of a slot of an entry, and of a copy
+    NARROW = 32  # bytes of a slot, which are copied at once
     WIDE = 64
-    SHORT = 32  # bytes of a text that is copied by one move of fixed size
+    SHORT = 32  # the most bytes of a text that is copied by one move of fixed size
 
 cdef extern from *:
     """

@@ -38,7 +38,7 @@ cdef extern from *:
 
     typedef struct {
         int64_t least, greatest;
-        uint64_t high, low;             /* sums of the halves of the values; 2**63 is added to each value before */
+        uint64_t high, low;             /* sums of the upper and of the lower 32 bits of value + 2**63 */
         uint64_t steps;                 /* bitwise or of all steps; invalid if the range overflows, and `rises`, too */
         int rises;                      /* values never fall */
         int even;                       /* all steps are equal */
@@ -190,7 +190,7 @@ cdef extern from *:
 
     /* Writes one run of values with equal steps. No value may be beyond 64 bits. */
     static uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) {
-        if (n < 4) {                            /* too short for DELTA runs of other writers */
+        if (n < 4) {                            /* other writers write no DELTA runs of fewer than 4 values */
             int64_t few[3];
             uint64_t bits = 0;
             int i;
