@@ -71,7 +71,7 @@ cdef uint64_t wang(uint64_t key) noexcept nogil:
 
 
 def hash_integers(values):
-    """Wang hashes of int64 values, as an int64 array. Doubles are hashed by their bits."""
+    """Returns the Wang hashes of int64 values as an int64 array. Doubles are hashed by their bits."""
     cdef const int64_t[::1] keys = np.ascontiguousarray(values, np.int64)
     result = np.empty(keys.shape[0], np.int64)
     cdef int64_t[::1] out = result
@@ -83,7 +83,7 @@ def hash_integers(values):
 
 
 def hash_bytes(offsets, data):
-    """Murmur hashes of n byte strings, as an int64 array.
+    """Returns the Murmur hashes of n byte strings as an int64 array.
 
     ``offsets``: n + 1 integers. String i is data[offsets[i]:offsets[i + 1]], as in Arrow's binary layout.
     """
@@ -244,7 +244,7 @@ cdef class BloomFilters:
         return result.view(np.bool_)
 
     def bits(self, Py_ssize_t group):
-        """The positions of the set bits of one filter, in order. Empty if the filter cannot be used."""
+        """Returns the positions of the set bits of one filter, in order. An unusable filter has none."""
         if not 0 <= group < len(self):
             raise IndexError(f"there is no filter {group}")
         raw = np.asarray(self._bits)[self._starts[group]:self._starts[group] + self._sizes[group] // 8]

@@ -67,7 +67,7 @@ cdef int check_bits(const uint8_t[::1] bits, int64_t n) except -1:
 
 
 cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) except? NULL:
-    """The bitmap of ``n`` rows, of which ``count`` are valid; NULL if all are valid."""
+    """Returns the bitmap of ``n`` rows, of which ``count`` must be valid. Returns NULL if all rows are valid."""
     if valid is None:
         if n != count:
             raise ValueError(f"there are {count} values for {n} rows without nulls")
@@ -276,8 +276,8 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
 
 
 def length_range(const int32_t[::1] entries not None):
-    """The lengths of the shortest and the longest entry of a dictionary, computed from the offsets of its entries. (0,
-    0) if the dictionary is empty."""
+    """Returns the lengths of the shortest and the longest entry of a dictionary, computed from the offsets of its
+    entries. Returns (0, 0) if the dictionary is empty."""
     cdef int64_t i
     cdef int32_t length, shortest = 2147483647, longest = 0
     for i in range(1, entries.shape[0]):

@@ -191,7 +191,7 @@ cdef class ByteRle:
         self.window = window
 
     def seek(self, positions):
-        """Seeks to a position. Its numbers are those of the window, and how many values of the run are before it."""
+        """Seeks to a position, which has the numbers of the window and the number of values to skip in the run."""
         self.window.seek_positions(positions)
         count = take_count(positions, self.window.name, 1 << 32)
         self.left = 0
@@ -277,7 +277,7 @@ cdef class BooleanRle:
         self.bytes = ByteRle(window)
 
     def seek(self, positions):
-        """Seeks to a position. Its numbers are those of the byte run, and how many bits of the byte are before it
+        """Seeks to a position, which has the numbers of the byte run and the number of bits to skip in the byte
         (0..8)."""
         self.bytes.seek(positions)
         cdef int bits = take_count(positions, self.window.name, 8)

@@ -362,7 +362,7 @@ cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision)
 
 def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t[::1] out not None, int64_t count, *,
                          int scale, int precision, str rounding):
-    """``read_decimals`` for at most 18 digits, with 8 bytes for each value."""
+    """Does the same as ``read_decimals`` for at most 18 digits, with 8 bytes for each value."""
     cdef uint8_t near[16 * BLOCK]
     cdef int64_t done = 0, step
     cdef int mode = _ROUNDINGS[rounding], status = 0
@@ -384,7 +384,7 @@ def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t
 
 def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None, int64_t count, *, int scale,
                                int precision):
-    """``read_short_decimals`` with 8 bytes for each value."""
+    """Does the same as ``read_short_decimals``, with 8 bytes for each value."""
     cdef int64_t done = 0, step
     cdef int status = 0
     check_narrow(out, count, scale, precision)

@@ -132,8 +132,8 @@ cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
 
 
 def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
-    """(count, minimum, maximum) of a column from a Footer's IntegerStatistics. None if one of them is missing, or if
-    the bytes are not statistics."""
+    """Returns (count, minimum, maximum) of a column from a Footer's IntegerStatistics. Returns None if one of them is
+    missing, or if the bytes are not statistics."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef uint64_t count = 0
@@ -171,8 +171,8 @@ cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen
 
 
 def split_postscript(const uint8_t[::1] data not None, uint64_t block_size):
-    """(length of the Footer, codec, block size, version, length of the Metadata, version of the writer, length of the
-    encrypted statistics of stripes). ``block_size``: used if the PostScript has none."""
+    """Returns (length of the Footer, codec, block size, version, length of the Metadata, version of the writer, length
+    of the encrypted statistics of stripes). ``block_size``: used if the PostScript has none."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t before, left = data.shape[0]
@@ -411,7 +411,7 @@ cdef class StreamTable:
         return self.streams
 
     def numbers_of(self, Py_ssize_t stream):
-        """(kind, column id, length) of a stream, by its position in the file."""
+        """Returns (kind, column id, length) of stream number ``stream`` in the order of the file."""
         if not 0 <= stream < self.streams:
             raise IndexError(stream)
         return self.rows[stream].kind, self.rows[stream].column, self.rows[stream].length
@@ -453,8 +453,8 @@ cdef class StreamTable:
         return None
 
     def get(self, place, default=None):
-        """(offset in the file, length) of the stream for ``place``, which is (column id, kind). ``default`` if there is
-        none."""
+        """Returns (offset in the file, length) of the stream for ``place``, which is (column id, kind). Returns
+        ``default`` if there is no such stream."""
         cdef int64_t i = self.find(place[0], place[1])
         return default if i < 0 else (self.rows[i].offset, <int64_t>self.rows[i].length)
 
@@ -474,7 +474,7 @@ cdef class StreamTable:
         return found
 
     def items(self):
-        """((column id, kind), (offset, length)) of every stream that can be looked up, in file order."""
+        """Returns ((column id, kind), (offset, length)) of every stream that can be looked up, in file order."""
         cdef Py_ssize_t i
         found = []
         for i in range(self.streams):

@@ -146,7 +146,7 @@ cdef class IntRle:
         self.signed = signed
 
     def seek(self, positions):
-        """Seeks to a position. Its numbers are those of the window, and how many values of the run are before it."""
+        """Seeks to a position, which has the numbers of the window and the number of values to skip in the run."""
         self.window.seek_positions(positions)
         self.next_value = self.end_value = 0
         count = positions.take()

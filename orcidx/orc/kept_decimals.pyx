@@ -66,8 +66,8 @@ cdef int end(Kept* to) noexcept nogil:
 
 def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
                        const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
-    """``read_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``, which must
-    have room for ``count + 1`` values. All values are checked."""
+    """Reads a value for each byte of ``mask``, as ``read_decimals`` does. Writes the ``count`` kept values to ``out``,
+    which must have room for ``count + 1`` values. All values are checked."""
     cdef uint8_t wide[16 * BLOCK]
     cdef int64_t block[BLOCK]
     cdef Kept to
@@ -90,8 +90,8 @@ def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[:
 
 def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
                              int64_t count, *, int scale, int precision):
-    """``read_short_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``,
-    which must have room for ``count + 1`` values."""
+    """Reads a value for each byte of ``mask``, as ``read_short_decimals`` does. Writes the ``count`` kept values to
+    ``out``, which must have room for ``count + 1`` values."""
     cdef int64_t block[BLOCK]
     cdef Kept to
     cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)

@@ -172,8 +172,8 @@ cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
 
 
 def lzo_size(const uint8_t[::1] chunk not None):
-    """The size of an LZO1X block after decompression, found without decompressing the block. -1 if the block does not
-    end properly."""
+    """Returns the size of an LZO1X block after decompression, without decompressing the block. Returns -1 if the block
+    does not end properly."""
     cdef int64_t total
     if chunk.shape[0] == 0:
         return -1

@@ -169,8 +169,8 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
 
 def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count,
                    int32_t first):
-    """``read_days`` with a date for each byte of ``mask``. Writes the ``count`` kept dates to ``out``, which must have
-    room for ``count + 1`` dates. All dates are checked."""
+    """Reads a date for each byte of ``mask``, as ``read_days`` does. Writes the ``count`` kept dates to ``out``, which
+    must have room for ``count + 1`` dates. All dates are checked."""
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0, kept = 0, rows = mask.shape[0]
     cdef int32_t before = 0
@@ -270,7 +270,7 @@ def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not No
 
 def combine_exactly(const int64_t[::1] seconds not None, const int64_t[::1] nanos not None, int64_t count,
                     uint8_t[::1] out not None):
-    """Nanoseconds since 1970 as 128-bit integers."""
+    """Converts seconds and nanoseconds to nanoseconds since 1970, as 128-bit integers."""
     check_pairs(seconds, nanos, count)
     if count * 16 > out.shape[0]:
         raise ValueError("the values do not fit")

@@ -89,17 +89,17 @@ cdef class Message:
         return number in self._fields
 
     def uint(self, int number, default=0):
-        """A uint64, uint32 or enum. ``default`` if it is absent."""
+        """Returns a field of type uint64, uint32 or enum, or ``default`` if it is absent."""
         value = self._last(number, VARINT)
         return default if value is None else value
 
     def blob(self, int number, default=b""):
-        """Bytes or a nested message."""
+        """Returns a field of bytes or a nested message, or ``default`` if it is absent."""
         value = self._last(number, LENGTH)
         return default if value is None else value
 
     def double(self, int number):
-        """A double. None if it is absent."""
+        """Returns a field of type double, or None if it is absent."""
         cdef uint64_t bits
         cdef double result
         value = self._last(number, FIXED64)
@@ -110,20 +110,20 @@ cdef class Message:
         return result
 
     def text(self, int number, str errors="strict"):
-        """A string. "" if it is absent. Raises ``CorruptFile`` for bytes that are not UTF-8, unless ``errors`` says
-        otherwise."""
+        """Returns a field of type string, or "" if it is absent. Raises ``CorruptFile`` for bytes that are not UTF-8,
+        unless ``errors`` says otherwise."""
         return self._decode(self.blob(number), errors)
 
     def blobs(self, int number):
-        """A repeated field of bytes or messages, as a list of bytes."""
+        """Returns a repeated field of bytes or messages as a list of bytes."""
         return [value for kind, value in self._fields.get(number, ()) if kind == LENGTH]
 
     def texts(self, int number, str errors="strict"):
-        """A repeated string."""
+        """Returns a repeated field of type string as a list."""
         return [self._decode(value, errors) for value in self.blobs(number)]
 
     def uints(self, int number):
-        """A repeated unsigned scalar, packed or not, as a list."""
+        """Returns a repeated field of unsigned numbers, packed or not, as a list."""
         cdef list result = []
         cdef Cursor cursor
         cdef uint64_t element

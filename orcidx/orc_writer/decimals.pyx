@@ -224,7 +224,7 @@ cdef class DecimalColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const decimal_t* values, int n) except -1 nogil:
-        """Adds a value to the bloom filter as text without trailing zeros, as Java and C++ do."""
+        """Adds values to the bloom filter as texts without trailing zeros, as Java and C++ do."""
         cdef uint8_t text[64]
         cdef int i, length
         for i in range(n):

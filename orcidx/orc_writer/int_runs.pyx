@@ -5,9 +5,9 @@ group may be shorter. One vectorised scan of a block (least, greatest, differenc
 
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
-    DIRECT         each value in as many bits as the widest needs; the widths are the tight ones of the format, not the
-                   byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd). Values
-                   with few distinct numbers before an entropy coder are an exception (decision 0129).
+    DIRECT         each value in as many bits as the widest needs. All widths of the format are used, not only the
+                   byte-aligned widths that other writers use by default (45 % smaller before a codec, 7 % smaller after
+                   zstd). Values with few distinct numbers are an exception if an entropy coder follows (decision 0129).
     PATCHED_BASE   the distance from the least value in few bits, and a list of the high bits of the few distances that
                    need more bits
 
@@ -467,7 +467,7 @@ cdef class IntRuns:
         return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
-        """Takes over what another stream has recorded about the values after those of this stream."""
+        """Adds the record of another stream, whose values follow the values of this stream."""
         join_steps(&self.sequence, &other.sequence)
 
     cdef bint is_sequence(self, int64_t count) noexcept nogil:

@@ -93,8 +93,8 @@ def row_index_message(columns, statistics):
         RowIndex        1 repeated RowIndexEntry
         RowIndexEntry   1 positions (packed varints), 2 statistics (ColumnStatistics)
 
-    ``columns``: int64 arrays, each with one of the numbers for all entries. ``statistics``: one message for each row
-    group."""
+    ``columns``: an int64 array for each number of an entry, with a value for each row group. ``statistics``: one
+    message for each row group."""
     cdef Py_ssize_t groups = len(statistics)
     numbers = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), groups).T)
     cdef const int64_t[:, ::1] table = numbers

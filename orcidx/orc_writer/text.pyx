@@ -52,7 +52,7 @@ cdef class TextColumn(EntryValues):
         return 0
 
     def follow(self, TextColumn other not None):
-        """Encodes in the current form of the other column, which later takes over the result."""
+        """Selects the current form of the other column, which later takes over the result."""
         if other.direct and not self.direct:
             self._drop_dictionary()
 

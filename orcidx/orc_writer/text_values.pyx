@@ -299,8 +299,8 @@ cdef class EntryValues(TextValues):
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last,
         const uint8_t* together, int64_t total
     ) except -1 nogil:
-        """Raises an error for the first row that is not UTF-8, if the column requires UTF-8. ``together``: the bytes of
-        all rows, or NULL."""
+        """Refuses the first row that is not UTF-8, if the column requires UTF-8. Returns False if a row is refused.
+        ``together``: the bytes of all rows, or NULL."""
         cdef int64_t row, at
         if not self.checks_utf8 or (together != NULL and text_is_ascii(together, total)):
             return True

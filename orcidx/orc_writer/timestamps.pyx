@@ -128,7 +128,7 @@ cdef class TimestampColumn(Column):
         )
 
     cdef int _add_to_bloom(self, const int64_t* values, int n) except -1 nogil:
-        """Adds the value in milliseconds, rounded down."""
+        """Adds the values in milliseconds, rounded down."""
         cdef int64_t millis
         cdef int64_t per = 1 if self.unit == 1 else 1000 if self.unit == 2 else 1000000
         cdef int i
