@@ -158,7 +158,7 @@ def _kept(
     found: RawStatistics | None = kept.get((level, node.id))
     if found is None or found.node is not node:
         found = decode(tail, node)
-        others = tuple(kept.values())  # copied by one call, because other threads may add some
+        others = tuple(kept.values())  # copied by one call, because other threads may add entries
         if sum(map(len, others)) + len(found) > KEPT_UNITS:
             kept.clear()
         kept[level, node.id] = found

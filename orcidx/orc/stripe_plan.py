@@ -74,7 +74,7 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """For each of these groups, the end of the bytes of the group before it, as an offset in the stream. All offsets
+    """Returns for each of ``groups`` where the bytes of the previous group end, as an offset in the stream. All offsets
     are computed at once, because there may be thousands of groups."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]

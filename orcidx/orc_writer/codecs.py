@@ -25,9 +25,10 @@ _NAMES = {
     "zstd": CompressionKind.ZSTD,
 }
 _LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22, 3), CompressionKind.LZ4: (1, 12, 0)}
-"""The lowest, the highest and the default level. The levels of ZLIB are those of libdeflate. Its level 4 is faster than
-zlib's level 2 and has smaller output. The default of ZSTD is that of ORC Java. Streams also try ``FASTER_ZSTD``, with
-two windows. LZ4 without a level uses its fast block format. With a level it uses the slow "high compression" format."""
+"""The lowest, the highest and the default level. The levels of ZLIB are those of libdeflate. Level 4 of libdeflate is
+faster than level 2 of zlib, and its output is smaller. The default of ZSTD is that of ORC Java. Streams also try
+``FASTER_ZSTD``, with two windows. LZ4 without a level uses its fast block format. With a level it uses the slow "high
+compression" format."""
 
 FASTER_ZSTD = 1
 """The level that each stream tries in addition to the default level. With this level, digits and ids become smaller in

@@ -1,5 +1,5 @@
-"""``WriteOptions``: the options for writing a file. The names of options that also exist in pyarrow.orc are the same as
-there.
+"""``WriteOptions``: the options for writing a file. An option that also exists in pyarrow.orc has the same name as in
+pyarrow.orc.
 
 ``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so a type checker
 finds misspelt options.
