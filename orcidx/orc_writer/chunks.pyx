@@ -262,7 +262,7 @@ cdef class ChunkedStream:
             elif self.raw_size:
                 self._write_chunk(0, self.raw_size)
             self.raw_size = 0
-            free(self.raw)                      # otherwise the last chunk of the next stream would overwrite it
+            free(self.raw)                      # the stream has no more chunks
             self.raw = NULL
             self.raw_capacity = 0
             self._shrink(&self.out, &self.out_capacity, self.out_size)
