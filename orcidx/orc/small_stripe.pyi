@@ -22,6 +22,8 @@ class Allowance:
 
 class Recipe:
     others: tuple[int, ...]
+    @property
+    def row_bytes(self) -> float | None: ...
     def is_for_a_file(self, footer: StripeFooter, rows: int, most: int) -> bool: ...
     def parts(self, count: int) -> list[Recipe]: ...
 
@@ -36,4 +38,5 @@ def read_stripe(
     *,
     allowance: Allowance,
     shifted: bool,
+    piece: int = 0,
 ) -> tuple[list[pa.Array[Any]], int, int] | None: ...

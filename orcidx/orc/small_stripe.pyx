@@ -1,27 +1,30 @@
-"""Decodes a stripe of few rows in one call. It decodes columns of the simplest types, without column readers.
+"""Decodes all rows of a stripe in one call. It decodes columns of the simplest types, without column readers.
 
 A column reader takes some forty Python calls besides decoding. This is little for a million rows but much for a
-hundred. Here there are no seeks, skips, pieces or batches: all rows of a column are decoded at once, one column after
-the other, by the same windows and kernels. The stripe is in memory or in a local file. From a file each column is read
-by one call into memory that is already in the cache. For columns that are not plain, and for every error,
-``read_stripe`` returns None. Column readers then decode the stripe and raise their errors.
+hundred. Here there are no seeks, skips or batches: all rows of a column are decoded at once, one column after the
+other, by the same windows and kernels. The stripe is in memory or in a local file. From a file each column is read by
+one call into memory that is already in the cache. Streams of a large stripe are read piece by piece instead, with the
+reads of a column reader. For columns that are not plain, and for every error, ``read_stripe`` returns None. Column
+readers then decode the stripe and raise their errors.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
 
 from orcidx.orc.footers cimport EncodingTable, StreamTable
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
-from orcidx.storage.local_file cimport LocalFile
+from orcidx.storage.local_file cimport LocalFile, PieceRun
 
+import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.orc.buffers import gather_bytes, gather_offsets, length_range, nest_bits, read_indexes, read_offsets, spread
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
-from orcidx.orc.calendars import GREGORIAN_START
+from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
+from orcidx.orc.streaming_store import integers_use_streaming
 from orcidx.orc.timestamps import read_days
 
 __all__ = ["MOST_ROWS", "Allowance", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
@@ -30,6 +33,7 @@ MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 SPARE = 32
 cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file, which fit into the cache
+cdef bint STREAMING = integers_use_streaming()
 cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
 
 cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
@@ -82,6 +86,46 @@ cdef class HeldStream:
                 raise CorruptFile(f"offset {offset} is past the end of the stream ({self.length} bytes)")
             return memoryview(b"")
         return self.data[self.offset + offset:]
+
+
+cdef class FileStream:
+    """One stream of a local file. Its bytes are read piece by piece into one buffer, which stays in the cache. The
+    reads are those of a ``PlannedStream`` that plans the whole stream."""
+
+    cdef readonly PieceRun run
+    cdef readonly int64_t length
+    cdef LocalFile file
+    cdef object room
+    cdef int64_t offset, step
+
+    def __cinit__(self, LocalFile file not None, int64_t offset, int64_t length, int64_t step, room):
+        self.run = PieceRun(file, file_offset=offset, step=step)
+        self.file, self.offset, self.length, self.step, self.room = file, offset, length, step, room
+
+    def fetch(self, int64_t offset):
+        """Contiguous bytes from ``offset`` on. See ``PlannedStream.fetch``."""
+        cdef int64_t n = min(self.step, self.length - offset)
+        if offset >= self.length:
+            if offset > self.length:
+                raise CorruptFile(f"offset {offset} is past the end of the stream ({self.length} bytes)")
+            return memoryview(b"")
+        if self.run.at <= offset < self.run.at + self.run.held:
+            return self.room[offset - self.run.at : self.run.held]
+        if len(self.room) < n:
+            self.room = memoryview(pa.allocate_buffer(n)).cast("B")
+        view = self.room[:n]
+        self.run.allow(0, 0, room=self.room, at=0, held=0)
+        if not self.run.read(offset, view):
+            raise Unusual
+        self.run.allow(0, self.length, room=self.room, at=offset, held=n)
+        return view
+
+    def read_into(self, int64_t offset, list parts):
+        """See ``PlannedStream.read_into``."""
+        cdef int64_t size = sum(map(len, parts))
+        if self.run.at <= offset and offset + size <= self.run.at + self.run.held:
+            return 0
+        return size if self.file.read_parts(self.offset + offset, parts) else 0
 
 
 class Unusual(Exception):
@@ -145,6 +189,17 @@ cdef class Recipe:
             room += rows * (width or 4) + (EXPANDED * stretch.stored if shape >= TEXT else 0)
         return 0 < rows <= MOST_ROWS and room <= most
 
+    @property
+    def row_bytes(self) -> float | None:
+        """The Arrow bytes of one row without null bits. None if they depend on the values, or if readers are needed."""
+        cdef int shape, width
+        cdef double size = 0
+        for _, shape, width, _ in self.columns:
+            if shape >= TEXT:
+                return None
+            size += width or 1 / 8
+        return None if self.others else size
+
     def parts(self, Py_ssize_t count) -> list:
         """The recipe divided into at most ``count`` parts, in order."""
         cdef Recipe part
@@ -175,12 +230,14 @@ def recipe_of(columns, types, *, bint checked):
 
 
 def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, block_size, *,
-                Allowance allowance not None, bint shifted):
+                Allowance allowance not None, bint shifted, int64_t piece=0):
     """Returns all rows of each plain column as an Arrow array, and the number of chunks and bytes that were
     decompressed. None if column readers are needed.
 
     ``source``: all streams as (offset in the file, bytes), or a ``LocalFile``. ``footer``: the ``StripeFooter``.
-    ``shifted``: dates before the Gregorian calendar must be converted.
+    ``shifted``: dates before the Gregorian calendar must be converted. ``piece``: the most bytes of a stream that are
+    read from a file at once. 0: the streams of a column are adjacent, and are read together. Only then the stripe must
+    have few rows.
     """
     cdef Stripe stripe = Stripe.__new__(Stripe)
     if isinstance(source, LocalFile):
@@ -192,7 +249,8 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
     stripe.codec, stripe.block_size = codec, block_size
     stripe.allowance = allowance
     stripe.checked, stripe.shifted = recipe.checked, shifted
-    if not 0 < rows <= MOST_ROWS:
+    stripe.piece = 0 if stripe.file is None else piece
+    if rows <= 0 or (rows > MOST_ROWS and recipe.row_bytes is None):
         return None
     try:
         arrays = [stripe.column(*column) for column in recipe.columns]
@@ -210,6 +268,7 @@ cdef class Stripe:
     cdef StreamTable streams
     cdef EncodingTable encodings
     cdef bint checked, shifted
+    cdef int64_t piece  # the most bytes of a stream that are read at once; 0: streams of a column are read together
     cdef int64_t chunks, plain_bytes
     # The next three attributes describe the current column: its windows, the number of its valid rows, and which rows
     # are valid.
@@ -245,7 +304,7 @@ cdef class Stripe:
         cdef uint64_t encoding = self.encodings.rows[column].kind
         cdef Window window
         self.windows = []
-        if self.file is not None:
+        if self.file is not None and not self.piece:
             self.bring(column)
         self.read_present(column)
         if encoding == DIRECT or encoding == DIRECT_V2:
@@ -277,7 +336,11 @@ cdef class Stripe:
         cdef int64_t at = self.streams.find(column, kind), offset = 0, length = 0
         if at >= 0:
             offset, length = self.streams.rows[at].offset - self.first, <int64_t> self.streams.rows[at].length
-        window = Window(HeldStream(self.data, offset, length), self.codec, self.block_size, name=STREAM_NAMES[kind])
+        if self.piece:
+            source = FileStream(self.file, offset, length, self.piece, memoryview(b""))
+        else:
+            source = HeldStream(self.data, offset, length)
+        window = Window(source, self.codec, self.block_size, name=STREAM_NAMES[kind])
         if self.free_rooms:
             self.free_rooms -= 1
             window.buffer, window.capacity = self.rooms[self.free_rooms], self.sizes[self.free_rooms]
@@ -320,17 +383,13 @@ cdef class Stripe:
         if shape == DAYS:
             runs = self.integers(column, DATA, True)
             view = memoryview(buffer).cast("B").cast("i")
-            if read_days(runs, view, count, GREGORIAN_START) and self.shifted:
-                raise Unusual
+            if read_days(runs, view, count, GREGORIAN_START, streaming=self.bits is None) and self.shifted:
+                days = np.frombuffer(view, np.int32, count)
+                days[:] = proleptic_days(days)
         elif shape <= LONGS:
             runs = self.integers(column, DATA, True)
-            with nogil:
-                if shape == LONGS:
-                    runs.read_int64(<int64_t*> to, count)
-                elif shape == INTS:
-                    runs.read_int32(<int32_t*> to, count)
-                else:
-                    runs.read_int16(<int16_t*> to, count)
+            view = memoryview(buffer).cast("B").cast("q" if shape == LONGS else "i" if shape == INTS else "h")
+            runs.read(view, count, streaming=STREAMING and self.bits is None)
         elif shape == FLOATS:
             window = self.window(column, DATA)
             if count:

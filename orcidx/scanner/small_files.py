@@ -1,5 +1,6 @@
 """Reads each small local file of a known schema with one call. If compiled code supports all columns of the file
-(``orc/small_stripe``), one more call decodes the file.
+(``orc/small_stripe``), one more call decodes the file. A large file that the caller has opened can also be read without
+opening it again (``opened_file``).
 
 Opening a file creates a reader, a tail, a scan and a pruner. Running the generators of the scan takes the same time
 again. Together, opening and scanning take ten times as long as decoding a hundred rows. So in a directory of small
@@ -10,22 +11,26 @@ must be opened and pruned.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
 from orcidx.orc.small_file import FileKind, SmallFile, split_small
+from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.opened_file import opened_file
 from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint
@@ -76,6 +81,9 @@ class SmallFiles:
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
+        reader = None if job.opened is None else job.opened()
+        if reader is not None and reader.tail.size > SMALL_FILE:
+            return self._take_large(reader, job)
         with self._metrics.stage("open"):
             file = self._read(job)
         if file is None:
@@ -89,6 +97,31 @@ class SmallFiles:
             self._metrics.requests += 1
             self._metrics.bytes_read += len(file.data)
         return found
+
+    def _take_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
+        """Returns all rows of a file that the caller has opened."""
+        if job.stripes is not None or self._request.where is not None or self._tails_alone:
+            return None
+        file = opened_file(reader, job, self._limits)
+        if file is None:
+            return None
+        work = ScanMetrics()
+        try:
+            plan = self._planned(reader.schema_key, reader.root, job)
+            with self._metrics.stage("decode"):
+                batches = file.batches(plan, self._request, work)
+        except OrcidxError:  # as in ``take``
+            return None
+        if batches is None:
+            return None
+        metrics = self._metrics
+        metrics.requests += file.reads.requests
+        metrics.bytes_read += file.reads.bytes_fetched
+        metrics.chunks_decompressed += work.chunks_decompressed
+        metrics.bytes_decompressed += work.bytes_decompressed
+        self._count(reader.stripes, reader.facts.row_index_stride, is_out=False)
+        footer = reader.tail.footer
+        return SmallRows(footer.rows, batches, partial(self._schema, plan, footer.user_metadata), footer.rows)
 
     def give_up(self) -> None:
         """Stops trying files."""
@@ -109,9 +142,10 @@ class SmallFiles:
     def _rows(self, file: SmallFile, job: FileJob) -> SmallRows | None:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
             return None
-        plan = self._planned(file, job)
+        plan = self._planned(file.type_bytes, file.kind.root, job)
+        schema = partial(self._schema, plan, file.user_metadata)
         if self._tails_alone:
-            return SmallRows(file.rows, [], partial(self._schema, plan, file), file.rows)
+            return SmallRows(file.rows, [], schema, file.rows)
         is_out = False
         if plan.where is None:
             batches = self._decoded(file, plan)
@@ -122,9 +156,17 @@ class SmallFiles:
             batches = self._filtered(file, plan)
         if batches is None:
             return None
-        metrics, stride = self._metrics, file.kind.facts.row_index_stride
-        stripes = kept = rows = 0
-        for stripe in file.stripes:
+        self._count(file.stripes, file.kind.facts.row_index_stride, is_out=is_out)
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+        return SmallRows(rows, batches, schema, file.rows)
+
+    def _count(self, every: Sequence[StripeInformation], stride: int, *, is_out: bool) -> None:
+        """Adds a file to the metrics. ``is_out``: whether its statistics rule it out."""
+        metrics = self._metrics
+        stripes = kept = 0
+        for stripe in every:
             groups = group_count(stripe.rows, stride)
             metrics.row_groups += groups
             stripes += 1
@@ -132,20 +174,16 @@ class SmallFiles:
                 kept += 1
                 metrics.row_groups_kept += groups
                 metrics.rows_considered += stripe.rows
-        for batch in batches:
-            rows += batch.num_rows
         metrics.stripes += stripes
         metrics.stripes_skipped += stripes - kept
         metrics.files_skipped += not kept
-        return SmallRows(rows, batches, partial(self._schema, plan, file), file.rows)
 
-    def _schema(self, plan: SchemaPlan, file: SmallFile) -> pa.Schema:
-        return with_schema_metadata(plan.schema, file.user_metadata, self._request.schema)
+    def _schema(self, plan: SchemaPlan, metadata: Mapping[str, bytes]) -> pa.Schema:
+        return with_schema_metadata(plan.schema, metadata, self._request.schema)
 
-    def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
-        key = file.type_bytes
+    def _planned(self, key: bytes, root: OrcType, job: FileJob) -> SchemaPlan:
         if self._plan is None or self._plan[0] != key:
-            self._plan = key, schema_plan(key, file.kind.root, self._request, job)
+            self._plan = key, schema_plan(key, root, self._request, job)
         return self._plan[1]
 
     def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:

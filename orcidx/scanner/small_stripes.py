@@ -1,12 +1,14 @@
-"""Reads local stripes of few rows, if all rows are wanted. A stripe is read by one call, or by one call for each
-column. A column is plain if compiled code supports it (``orc/small_stripe``). If all columns are plain, one call
-decodes them."""
+"""Reads local stripes that become one batch, if all rows are wanted. A column is plain if compiled code supports it
+(``orc/small_stripe``). If all columns are plain, one call decodes them. A stripe of few rows is read by one call, or by
+one call for each column. The streams of a larger stripe are read piece by piece, if the types determine the bytes of
+its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,14 +26,16 @@ from orcidx.orc.reader import OrcReader, held_bytes
 from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType
+from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.decode_pool import run_all, thread_count
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.row_width import RowWidth
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "read_at_once"]
+__all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
 
 Found = tuple[list[pa.Array], int, int]
 """Arrays, and the number of chunks and bytes that were decompressed for them."""
@@ -55,6 +59,10 @@ SMALL_STRIPE = 1 << 20
 """The most bytes of a local stripe that is read by one call instead of one read for each stream. This is done only if
 the whole stripe is wanted."""
 
+SINGLE_THREADED = 1 << 20
+"""The most Arrow bytes of a stripe of many rows that is decoded by one call, although there are several threads. Column
+readers decompress the chunks of a larger stripe in several threads."""
+
 PARTS_PER_THREAD = 4
 """For each thread a stripe is divided into this many shares. More than one is used, because some columns take longer
 than others."""
@@ -66,19 +74,34 @@ def held_stripe(
     """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. Returns the offset
     of the stripe in the file, and its bytes. Returns None for any other stripe."""
     information = reader.stripes[decision.stripe]
-    size = information.footer_offset - information.offset
-    if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
+    if not (decision.rows.may.is_all and reader.storage.is_local and is_one_read(reader, plan, information)):
         return None
-    if reader.whole() is not None or len(plan.nodes) < reader.tail.columns - 1:
+    if reader.whole() is not None:
         return None
-    (data,) = yield Fetch(((information.offset, size),), "data")
+    (data,) = yield Fetch(((information.offset, information.footer_offset - information.offset),), "data")
     return information.offset, data
+
+
+def is_one_read(reader: OrcReader, plan: SchemaPlan, stripe: StripeInformation) -> bool:
+    """Whether the bytes of a local stripe are read by one call if all its rows are wanted."""
+    small = 0 < stripe.footer_offset - stripe.offset <= SMALL_STRIPE
+    return small and len(plan.nodes) >= reader.tail.columns - 1
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
     """Whether the columns and the rows of the stripe allow ``read_at_once``. Even if they do, ``read_at_once`` may
     return None."""
-    return plan.recipe is not None and stripe.rows <= min(MOST_ROWS, options.batch_size)
+    recipe = plan.recipe
+    if recipe is None or stripe.rows > options.batch_size:
+        return False
+    if stripe.rows <= MOST_ROWS:
+        return True
+    # These are the rows that column readers would read at once.
+    width = recipe.row_bytes
+    if width is None or stripe.rows * width > RowWidth.share * options.batch_bytes:
+        return False
+    few = stripe.rows * width <= SINGLE_THREADED or not options.use_threads
+    return few or thread_count(use_threads=True) == 1
 
 
 def read_at_once(
@@ -91,9 +114,9 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """Returns all rows of a small stripe whose bytes are in memory. Columns that are not plain are decoded by readers.
-    If all columns are plain, several threads decode them. Returns None for a stripe that must be read piece by
-    piece."""
+    """Returns all rows of a stripe for which ``is_for_one_call`` is true. In a stripe in memory, columns that are not
+    plain are decoded by readers. If all columns are plain, several threads may decode them. Returns None if column
+    readers are needed for all columns."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -113,7 +136,7 @@ def arrays_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> list[pa.Array] | None:
-    """Returns all rows of some columns of a small stripe whose bytes are in memory. See ``read_at_once``."""
+    """Returns all rows of some columns of a stripe. See ``read_at_once``."""
     recipe = wanted.recipe
     if (0, StreamKind.PRESENT) in footer.streams:
         return None
@@ -124,16 +147,22 @@ def arrays_at_once(
     large = information.footer_offset - information.offset > SMALL_STRIPE
     if large and recipe.others:
         return None
+    piece = 0
     if isinstance(source, LocalFile) and not recipe.is_for_a_file(footer, rows, most):
-        return None
-    if isinstance(source, LocalFile) or large:
-        threads = thread_count(use_threads=options.use_threads)
-        parts = [recipe] if threads == 1 else recipe.parts(PARTS_PER_THREAD * threads)
-        tasks = [partial(read_stripe, part, *arguments, allowance=allowance, shifted=shifted) for part in parts]
-        results = run_all(tasks, use_threads=options.use_threads)
+        if recipe.row_bytes is None:
+            return None
+        piece = piece_bytes(len(wanted.columns), options, is_local=True)
+    parts = [recipe]
+    if options.use_threads and (isinstance(source, LocalFile) or large):
+        threads = thread_count(use_threads=True)
+        parts = parts if threads == 1 else recipe.parts(PARTS_PER_THREAD * threads)
+    more: dict[str, Any] = {"allowance": allowance, "shifted": shifted, "piece": piece}
+    if len(parts) > 1:
+        tasks = [partial(read_stripe, part, *arguments, **more) for part in parts]
+        results = run_all(tasks, use_threads=True)
     else:
-        results = [read_stripe(recipe, *arguments, allowance=allowance, shifted=shifted)]
-        if recipe.others and results[0] is not None:
+        results = [read_stripe(recipe, *arguments, **more)]
+        if recipe.others and results[0] is not None and not isinstance(source, LocalFile):
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
             held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=wanted.dictionaries)
             results.append(_by_readers(wanted, held, facts))

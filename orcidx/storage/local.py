@@ -27,7 +27,7 @@ from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.local_writing import LocalSink, create_file, put_file
-from orcidx.storage.ranges import Range, RangeReader, as_expected, check_inside, object_changed
+from orcidx.storage.ranges import Range, RangeReader, ReadMetrics, as_expected, check_inside, object_changed
 from orcidx.storage.stores import Found, Source, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 from orcidx.threads.waiting import Mutex
@@ -35,7 +35,7 @@ from orcidx.threads.waiting import Mutex
 if TYPE_CHECKING:
     from orcidx.storage.stores import Sink
 
-__all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
+__all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source", "reopened"]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call on every system.
@@ -97,7 +97,7 @@ class LocalReader(ReaderAtHand):
         step = 2 * _NANOS_PER_SECOND if status.st_mtime_ns % _NANOS_PER_SECOND == 0 else _NANOS_PER_SECOND // 10
         if self._opened - max(status.st_mtime_ns, status.st_ctime_ns) < step:
             return None
-        return ("file", status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return _identity(status)
 
     def fingerprint(self) -> Fingerprint:
         return Fingerprint(self._size, None, self._status.st_mtime_ns)
@@ -220,6 +220,23 @@ class LocalReader(ReaderAtHand):
     def __del__(self) -> None:
         if getattr(self, "_fd", None) is not None:  # None if opening the file failed
             self.close()
+
+
+def reopened(storage: RangeReader, path: str, metrics: ReadMetrics) -> LocalFile | None:
+    """The file of an open reader for readers in C, as if it was opened again at ``path``. ``metrics`` counts their
+    reads. None if another file may be there by now, and for a mapped file or another storage."""
+    file = storage.local_file if isinstance(storage, LocalReader) else None
+    if file is None or storage.identity is None:
+        return None
+    try:
+        found = _identity(os.stat(path))
+    except OSError:
+        return None
+    return file.counted_by(metrics) if found == storage.identity else None
+
+
+def _identity(status: os.stat_result) -> tuple[Any, ...]:
+    return "file", status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _seek_and_read(fd: int, offset: int, length: int) -> bytes:

@@ -6,7 +6,9 @@ cdef class LocalFile:
     cdef int64_t size
     cdef int64_t mtime_ns
     cdef object metrics
+    cdef LocalFile opened  # the object that was opened, if this one only counts its reads elsewhere
 
+    cdef int descriptor(self) noexcept
     # Whether `out` now has the n bytes at `offset` of the file, and the file has not changed since it was opened. If
     # not, the data in `out` is not valid. The normal way to read then raises the error.
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1

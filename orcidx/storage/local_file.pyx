@@ -10,11 +10,17 @@ from libc.stdint cimport int64_t, uint8_t
 from os import fsencode
 from time import perf_counter
 
+import os
+
 cdef extern from *:
     """
     #if defined(_WIN32)
     static int orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) {
         (void)fd, (void)out, (void)n, (void)offset, (void)size, (void)mtime_ns;
+        return 0;
+    }
+    static int orcidx_unchanged(int fd, int64_t size, int64_t mtime_ns) {
+        (void)fd, (void)size, (void)mtime_ns;
         return 0;
     }
     static int orcidx_open(const char* path, int64_t* size, int64_t* mtime_ns) {
@@ -31,11 +37,15 @@ cdef extern from *:
     #else
     #define ORCIDX_MTIME st_mtim
     #endif
+    /* Returns whether the file still has this size and time. */
+    static int orcidx_unchanged(int fd, int64_t size, int64_t mtime_ns) {
+        struct stat status;
+        return fstat(fd, &status) == 0 && status.st_size == size
+            && (int64_t)status.ORCIDX_MTIME.tv_sec * 1000000000 + status.ORCIDX_MTIME.tv_nsec == mtime_ns;
+    }
     /* Returns whether all n bytes were read from a file that has this size and time. */
     static int orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) {
-        struct stat status;
-        return pread(fd, out, (size_t)n, (off_t)offset) == n && fstat(fd, &status) == 0 && status.st_size == size
-            && (int64_t)status.ORCIDX_MTIME.tv_sec * 1000000000 + status.ORCIDX_MTIME.tv_nsec == mtime_ns;
+        return pread(fd, out, (size_t)n, (off_t)offset) == n && orcidx_unchanged(fd, size, mtime_ns);
     }
     /* Opens a regular file and gets its current size and time. Returns -1 for anything else. */
     static int orcidx_open(const char* path, int64_t* size, int64_t* mtime_ns) {
@@ -55,8 +65,13 @@ cdef extern from *:
     #endif
     """
     bint orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) noexcept nogil
+    bint orcidx_unchanged(int fd, int64_t size, int64_t mtime_ns) noexcept nogil
     int orcidx_open(const char* path, int64_t* size, int64_t* mtime_ns) noexcept nogil
     void orcidx_close(int fd) noexcept nogil
+
+
+cdef object preadv = getattr(os, "preadv", None)
+cdef int64_t LARGEST_READ = 1 << 30  # as in ``storage.local``
 
 
 def read_small(str path not None, int64_t most, int64_t last):
@@ -104,19 +119,47 @@ cdef class LocalFile:
     def close(self):
         self.fd = -1
 
+    def counted_by(self, metrics):
+        """The same open file. ``metrics`` counts the reads of the returned object. It cannot be used after this object
+        was closed."""
+        cdef LocalFile file = LocalFile(-1, size=self.size, mtime_ns=self.mtime_ns, metrics=metrics)
+        file.opened = self
+        return file
+
+    cdef int descriptor(self) noexcept:
+        return self.fd if self.opened is None else self.opened.fd
+
     def read(self, int64_t offset, uint8_t[::1] out not None):
         """Whether ``out`` now has the bytes at ``offset`` of an unchanged file. See ``fill``."""
         return self.fill(&out[0], out.shape[0], offset) if out.shape[0] else False
 
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
-        cdef int fd = self.fd
+        cdef int fd = self.descriptor()
         cdef bint done
         if fd < 0 or n <= 0 or offset < 0 or offset > self.size - n:
             return False
         started = perf_counter()
         with nogil:
             done = orcidx_pread(fd, out, n, offset, self.size, self.mtime_ns)
-        if not done or self.fd < 0:  # the file was closed meanwhile, and its descriptor may belong to another file
+        if not done or self.descriptor() < 0:  # it was closed meanwhile, and the descriptor may be of another file
+            return False
+        self.metrics.read(offset, n, perf_counter() - started)
+        return True
+
+    def read_parts(self, int64_t offset, parts):
+        """Whether ``parts`` (writable buffers, filled one after the other) now have the bytes at ``offset`` of an
+        unchanged file. They are read by one call."""
+        cdef int fd = self.descriptor()
+        cdef int64_t n = sum(map(len, parts))
+        cdef bint done
+        if fd < 0 or preadv is None or not 0 < n <= LARGEST_READ or offset < 0 or offset > self.size - n:
+            return False
+        started = perf_counter()
+        try:
+            done = preadv(fd, parts, offset) == n and orcidx_unchanged(fd, self.size, self.mtime_ns)
+        except OSError:
+            return False
+        if not done or self.descriptor() < 0:
             return False
         self.metrics.read(offset, n, perf_counter() - started)
         return True

@@ -32,6 +32,7 @@ from orcidx.scanner import (
     file_scan,
     kept_arrays,
     narrow_decimals,
+    opened_file,
     small_files,
     small_filter,
     top_scan,
@@ -86,6 +87,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "one-call stripes": (
         (file_scan, "read_at_once", _gives(None)),
         (small_files, "read_at_once", _gives(None)),
+        (opened_file, "read_at_once", _gives(None)),
     ),
     "stripes in one read": ((file_scan, "held_stripe", _no_steps),),
     "decoding ahead": ((StripeReader, "_decoder", _gives(None)),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -350,8 +351,115 @@ def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None
             readers = orcidx.open(path).scan(use_threads=False).to_batches()
             assert pa.Table.from_batches(readers).equals(table)
         assert batches.metrics.bytes_read == readers.metrics.bytes_read
-    table = pa.table({"x": np.zeros(MOST_ROWS + 1)})
-    path.write_bytes(written(table, "pyarrow"))
-    ways.taken = 0
-    assert orcidx.open(path).read().equals(table)
-    assert ways.taken == 0
+    for column, tried in ((np.zeros(MOST_ROWS + 1), True), (["a"] * (MOST_ROWS + 1), False)):
+        table = pa.table({"x": column})
+        path.write_bytes(written(table, "pyarrow"))
+        ways.taken = 0
+        assert orcidx.open(path).read().equals(table)
+        assert (ways.taken > 0) == tried, "the bytes of texts are not known before"
+
+
+MANY = MOST_ROWS + 5_000
+
+
+def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
+    """A stripe of many rows of each type of a fixed width."""
+    made = {
+        "short": pa.array(rng.integers(-(1 << 15), 1 << 15, MANY), pa.int16()),
+        "int": pa.array(np.arange(MANY) // 700, pa.int32()),
+        "long": pa.array(rng.integers(-(1 << 62), 1 << 62, MANY), pa.int64()),
+        "float": pa.array(rng.random(MANY), pa.float32()),
+        "double": pa.array(rng.random(MANY)),
+        "byte": pa.array(rng.integers(-128, 128, MANY), pa.int8()),
+        "bool": pa.array(rng.random(MANY) < 0.3),
+        "date": pa.array(rng.integers(-700_000, 30_000, MANY).astype(np.int32), pa.date32()),
+    }
+    if nulls:
+        mask = pa.array(rng.random(MANY) < 0.7)
+        made = {name: pc.if_else(mask, column, pa.scalar(None, column.type)) for name, column in made.items()}
+    return pa.table(made)
+
+
+def old(path: Path, data: bytes) -> str:
+    """Writes a file that is so old that its metadata is kept."""
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))
+    while local.LocalReader(str(path)).identity is None:
+        time.sleep(0.02)
+    return str(path)
+
+
+@pytest.mark.parametrize("io_bytes", [1 << 18, 64 << 20])
+@pytest.mark.parametrize("nulls", [False, True])
+@WRITERS
+def test_many_rows_take_the_same_reads_as_column_readers(
+    ways: Ways,
+    rng: np.random.Generator,
+    tmp_path: Path,
+    writer: str,
+    options: dict[str, Any],
+    nulls: bool,
+    io_bytes: int,
+) -> None:
+    table = many(rng, nulls=nulls)
+    path = old(tmp_path / "a.orc", written(table, writer, **options))
+    with orcidx.open(path) as file:
+        assert [stripe.rows for stripe in file.stripes] == [MANY]
+        for columns in (None, ["long"], ["double"], ["bool", "date"]):
+            scan = file.scan(columns, use_threads=False, batch_size=1 << 20, io_bytes=io_bytes)
+            for taken in (0, 1):
+                ways.taken = 0
+                put = ways.at_once if taken else lambda *args, **kwargs: None
+                ways.monkeypatch.setattr(small_stripes, "read_stripe", put)
+                batches = scan.to_batches()
+                found = pa.Table.from_batches(batches)
+                found.validate(full=True)
+                assert ways.taken == taken
+                assert found.equals(table if columns is None else table.select(columns))
+                done = {name: getattr(batches.metrics, name) for name in vars(batches.metrics) if name != "seconds"}
+                if not taken:
+                    by_readers = done
+                    continue
+                assert done == by_readers
+            few = scan.request.options.override(batch_bytes=table.nbytes // 3)
+            ways.taken = 0
+            assert file.scan(options=few).to_table().equals(table)
+            assert ways.taken == 0
+
+
+def test_damage_of_many_rows_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generator, tmp_path: Path) -> None:
+    data = written(many(rng, nulls=True).select(["int", "byte", "bool", "date"]), "pyarrow", compression="zstd")
+    stripe = orcidx.open(data).stripes[0]
+    start = stripe.offset + stripe.index_length
+    path, damaged = tmp_path / "a.orc", 0
+    for at in rng.choice(np.arange(start, start + stripe.data_length), 30, replace=False).tolist():
+        broken = bytearray(data)
+        broken[at] ^= int(rng.integers(1, 256))
+        one, other = ways.both(old(path, bytes(broken)), use_threads=False)
+        assert one == other, at
+        damaged += isinstance(one, tuple)
+    assert damaged
+    assert ways.taken
+
+
+def test_an_opened_file_that_changed_is_opened_again(ways: Ways, rng: np.random.Generator, tmp_path: Path) -> None:
+    data = written(many(rng, nulls=False), "pyarrow", compression="zstd")
+    path = old(tmp_path / "a.orc", data)
+    ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
+    with orcidx.open(path) as file:
+        scan = file.scan(["long"], use_threads=False)
+        first = scan.to_table()
+        assert ways.taken == 1
+    assert scan.to_table().equals(first), "the file is closed, and opened again"
+    with orcidx.open(path) as file:
+        (tmp_path / "b.orc").write_bytes(bytes(len(data)))
+        os.utime(tmp_path / "b.orc", ns=(1, 1))
+        os.replace(tmp_path / "b.orc", path)
+        with pytest.raises(orcidx.CorruptFile):  # of the same size and time
+            file.scan(["long"], use_threads=False).to_table()
+        os.utime(path, ns=(2, 2))
+        with pytest.raises(StorageError):
+            file.scan(["long"], use_threads=False).to_table()
+        os.unlink(path)
+        with pytest.raises(FileNotFoundError):
+            file.scan(["long"], use_threads=False).to_table()
