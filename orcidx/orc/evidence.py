@@ -82,7 +82,9 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
         return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (leaf.type.tz is not None) is instants
     if leaf.domain is Domain.FLOAT and node.kind in (TypeKind.INT, TypeKind.DOUBLE):
         return bool(leaf.type == pa.float64())  # float32 would round the values
-    return leaf.domain in _DOMAINS.get(node.kind, ()) and not reads_as_timestamp(node, options)
+    if node.attributes and reads_as_timestamp(node, options):
+        return False
+    return leaf.domain in _DOMAINS.get(node.kind, ())
 
 
 # ---------------------------------------------------------------------- statistics
@@ -140,7 +142,8 @@ class StatisticsEvidence:
         if may.all() and not must.any():
             self._explain_no_result(leaf, column)
             return None
-        self._explain_distrust(leaf, column)
+        if column.distrusted or column.reasons:
+            self._explain_distrust(leaf, column)
         return Finding(
             RowSelection.from_groups(may, self._bounds),
             RowSelection.from_groups(must, self._bounds),
@@ -153,19 +156,18 @@ class StatisticsEvidence:
         if note not in self.notes:
             self.notes.append(note)
 
-    def _explain_distrust(self, leaf: BoundLeaf, column: StatisticsColumn) -> bool:
+    def _explain_distrust(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
         if column.distrusted:
             self._note(leaf, "distrusted", column.distrusted)
         for reason, units in column.reasons:
             count = int(units.sum())
             where = "" if len(column) == 1 else f" in {count} of {len(column)} units"
             self._note(leaf, "distrusted", f"{reason}{where}")
-        return bool(column.distrusted or column.reasons)
 
     def _explain_no_result(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
-        if self._explain_distrust(leaf, column):
-            return
-        if not compares_alike(leaf, column.node, self._options):
+        if column.distrusted or column.reasons:
+            self._explain_distrust(leaf, column)
+        elif not compares_alike(leaf, column.node, self._options):
             text = f"the file's {column.node} column is read as {leaf.type}, whose order differs from its statistics"
             self._note(leaf, "silent", text)
         elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):

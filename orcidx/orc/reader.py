@@ -125,6 +125,9 @@ class OrcReader:
 
     def footer(self, stripe: int) -> StripeFooter:
         """The stripe's footer. It is read now unless it was read before."""
+        known = self._footers.get(stripe)
+        if known is not None:
+            return known
         if not self.has_footer(stripe):
             (data,) = self.storage.read_ranges([self.footer_range(stripe)])
             self.put_footer(stripe, memoryview(data))

@@ -222,8 +222,11 @@ class PlannedStream:
         run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the buffer has no bytes
         if not run.read(offset, view):
             read_into(self._offset + offset, [view])  # raises the error
-        start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
-        run.allow(start, stop, room=self._room, at=offset, held=length)
+        for start, stop in self._plan:
+            if start <= offset < stop:
+                run.allow(start, stop, room=self._room, at=offset, held=length)
+                return view
+        run.allow(0, 0, room=self._room, at=offset, held=length)
         return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
@@ -248,8 +251,10 @@ class PlannedStream:
                 break
         else:  # A run or a chunk that reaches beyond the plan.
             end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else self._demand))
-        later = [piece.start for piece in self._pieces if piece.start > offset]
-        return min([end, *later])
+        for piece in self._pieces:
+            if piece.start > offset:
+                end = min(end, piece.start)
+        return end
 
     def _chunk_bytes(self, offset: int) -> int:
         """The size of the chunk whose header is at ``offset``, including the header. The header has 3 bytes, which

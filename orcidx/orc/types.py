@@ -399,7 +399,9 @@ _SIMPLE = {
 
 def reads_as_timestamp(node: OrcType, options: ValueOptions) -> bool:
     """Whether a bigint contains microseconds of a timestamp without a zone. Spark writes TIMESTAMP_NTZ in this way."""
-    return options.timestamp_ntz and node.kind is TypeKind.LONG and node.attribute(SPARK_TYPE) == "timestamp_ntz"
+    if node.kind is not TypeKind.LONG or not node.attributes or not options.timestamp_ntz:
+        return False
+    return node.attribute(SPARK_TYPE) == "timestamp_ntz"
 
 
 def decimal_digits(node: OrcType, options: ValueOptions) -> tuple[int, int]:

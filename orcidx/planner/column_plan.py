@@ -45,7 +45,7 @@ class ColumnPlan:
     @cached_property
     def rest(self) -> tuple[int, ...]:
         """Output columns that are not among the predicate's columns."""
-        return tuple(index for index, shared in enumerate(self.shared) if shared is None)
+        return tuple([index for index, shared in enumerate(self.shared) if shared is None])
 
 
 @dataclass(frozen=True)

@@ -184,8 +184,9 @@ class SchemaPlan:
     leaves_rows: bool
     _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def options(self) -> ReadOptions:
+        """The options of the request."""
         return self.request.options
 
     @cached_property
@@ -274,7 +275,7 @@ class SchemaPlan:
         for name, paths in asked.items():
             column = self.mapped.predicate_columns[name].column
             assert column is not None
-            if column.id != self.root.id:
+            if column.id != self.root.id and all(len(path) > 1 for path in paths):
                 column = project(replace(self.root, children=(column,), names=(name,)), paths).root.children[0]
             columns.append((name, column))
         return tuple(columns)
@@ -286,14 +287,17 @@ class SchemaPlan:
         """The timestamp columns at and below each column of the predicate. Only statistics show whether their values
         fit in 64 bits."""
         kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
-        return tuple(tuple(node for node in column.walk() if node.kind in kinds) for _, column in self.predicate)
+        return tuple([tuple([node for node in column.walk() if node.kind in kinds]) for _, column in self.predicate])
 
     @cached_property
     def nodes(self) -> Mapping[int, OrcType]:
         """All columns that are read, and all columns below them, by column id."""
         columns = [source.column for source in self.fields if source.column is not None]
         columns += [column for _, column in self.predicate]
-        return {node.id: node for column in columns for node in column.walk()}
+        found: dict[int, OrcType] = {}
+        for column in columns:
+            found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
+        return found
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
         """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate
@@ -306,30 +310,34 @@ class SchemaPlan:
         return plan
 
     def _make_columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        sources = [source for source in self.fields if source.column is not None]
-        output = [source.column for source in sources if source.column is not None]
-        predicate = [column for _, column in self.predicate]
-        self._check_encrypted([*output, *predicate])
+        sources = [(source, source.column) for source in self.fields if source.column is not None]
+        output = tuple([column for _, column in sources])
+        predicate = tuple([column for _, column in self.predicate])
+        if self.secret is not None:
+            self._check_encrypted([*output, *predicate])
         strings = self._decoding.strings
-        chosen = [source.options or self.options for source in sources]
-        decoding = [one if one.strings == strings else one.override(strings=strings) for one in chosen]
         exact_options = self._decoding.override(timestamp_unit="ns", calendar="proleptic")
-        kinds = [arrow_type(*one, dictionaries=self.dictionaries) for one in zip(output, decoding)]
-        fields = [_as_wanted(source.field, kind) for source, kind in zip(sources, kinds)]
+        decoding, fields, shared = [], [], []
+        for source, column in sources:
+            options = source.options or self.options
+            options = options if options.strings == strings else options.override(strings=strings)
+            decoding.append(options)
+            fields.append(_as_wanted(source.field, arrow_type(column, options, dictionaries=self.dictionaries)))
+            shared.append(_shared(column, options, predicate, exact, exact_options))
         row_number = None
         if self.request.row_numbers is not None:
             row_number = len(fields)
             fields.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
         return ColumnPlan(
             schema=pa.schema(fields),
-            output=tuple(output),
+            output=output,
             output_options=tuple(decoding),
-            predicate=tuple(predicate),
+            predicate=predicate,
             # Literals are compared with values in the file's own precision and in the proleptic calendar.
             predicate_options=(exact_options,) * len(predicate),
-            predicate_names=tuple(name for name, _ in self.predicate),
+            predicate_names=tuple([name for name, _ in self.predicate]),
             exact_times=exact,
-            shared=tuple(_shared(*one, predicate, exact, exact_options) for one in zip(output, decoding)),
+            shared=tuple(shared),
             row_number=row_number,
             where=self.where,
         )
@@ -352,8 +360,6 @@ class SchemaPlan:
         return self.options.override(strings="string")
 
     def _check_encrypted(self, columns: list[OrcType]) -> None:
-        if self.secret is None:
-            return
         roots = set(self.secret.roots)
         secret = frozenset[int]().union(*(node.ids for node in self.root.walk() if node.id in roots))
         for node in (node for column in columns for node in column.walk()):
@@ -379,7 +385,7 @@ def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
 def _shared(
     column: OrcType,
     options: ReadOptions,
-    predicate: list[OrcType],
+    predicate: Sequence[OrcType],
     exact: tuple[bool, ...],
     exact_options: ReadOptions,
 ) -> int | None:

@@ -48,6 +48,8 @@ def evaluate_predicate(
     ``answers`` caches the results of leaves for the entries of dictionaries, because a dictionary may occur in several
     batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
+    if isinstance(root, BoundLeaf):
+        return _leaf_truth(root, columns)
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
@@ -222,26 +224,24 @@ def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _points_and_range(
-    leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]]
+    leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]] | None
 ) -> tuple[list[int] | None, int | None, int | None]:
     """The leaf as (points, low, high), in the integers that the array stores. If ``points`` is None, ``low`` and
     ``high`` are the ends of a closed range. An end that is None means that the range has no end there.
 
     ``split`` returns the largest stored integer that is not above a literal, and whether that integer equals the
-    literal.
+    literal. None means that the array stores the literals themselves.
     """
-    ends = [split(value) for value in leaf.literals]
+    if split is None and leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return list(leaf.literals), None, None
+    ends = [(value, True) if split is None else split(value) for value in leaf.literals]
     if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
         return [value for value, exact in ends if exact], None, None
     at_least = ends[0][0] if ends[0][1] else ends[0][0] + 1
-    if leaf.op is Op.LT:
-        return None, None, at_least - 1
-    if leaf.op is Op.LE:
-        return None, None, ends[0][0]
-    if leaf.op is Op.GT:
-        return None, ends[0][0] + 1, None
-    if leaf.op is Op.GE:
-        return None, at_least, None
+    if leaf.op in (Op.LT, Op.LE):
+        return None, None, at_least - 1 if leaf.op is Op.LT else ends[0][0]
+    if leaf.op in (Op.GT, Op.GE):
+        return None, ends[0][0] + 1 if leaf.op is Op.GT else at_least, None
     return None, at_least, ends[1][0]
 
 
@@ -286,14 +286,14 @@ def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     return _match_stored(array, *_points_and_range(leaf, _split_of(leaf, array)))
 
 
-def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bool]]:
-    """Returns the function ``split`` of ``_points_and_range``."""
+def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bool]] | None:
+    """Returns the argument ``split`` of ``_points_and_range``."""
     if pa.types.is_decimal(array.type):
         return functools.partial(_unscaled, scale=array.type.scale)
     if leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
         unit = NANOS[array.type.unit]
         return lambda nanos: (nanos // unit, nanos % unit == 0)
-    return lambda value: (value, True)
+    return None
 
 
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:

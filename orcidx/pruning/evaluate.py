@@ -165,6 +165,8 @@ class Outcome:
 
     def slice(self, start: int, stop: int) -> Outcome:
         """The outcome of the rows ``[start, stop)``, renumbered from 0."""
+        if stop - start == self.span.length:
+            return self
         span, may, must = (part.slice(start, stop) for part in (self.span, self.may, self.must))
         states = tuple(state.slice(start, stop) for state in self.states)
         return Outcome(self.root, span, may, must, states, self.notes)
@@ -226,7 +228,7 @@ class _Evaluation:
         """Evaluates one piece of evidence. Returns the rows of ``alive`` that may match, and the rows of ``alive`` that
         certainly match."""
         self._alive, self._evidence, self._place = alive, evidence, 0
-        return self._visit(root)
+        return self._leaf(root) if isinstance(root, BoundLeaf) else self._visit(root)
 
     def _visit(self, node: Bound) -> MayMust:
         return fold(node, self._part, both=self._all, either=self._any)

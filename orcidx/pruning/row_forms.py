@@ -42,53 +42,44 @@ class RowForms:
     """An immutable set of rows, as runs or as a bitmap. The rows belong to a span of ``length`` rows, which are
     numbered from 0."""
 
-    __slots__ = ("_bitmap", "_count", "_runs", "length")
+    # These facts are read so often that calls of properties would take noticeable time.
+    __slots__ = {
+        "_bitmap": None,
+        "_runs": None,
+        "count": "Number of selected rows.",
+        "is_all": "Whether every row of the span is selected. This is true for an empty span.",
+        "is_empty": "Whether no row is selected.",
+        "length": "Number of rows of the span.",
+    }
 
     length: int
+    count: int
+    is_all: bool
+    is_empty: bool
     _runs: Int64Array | None
     _bitmap: Any
-    _count: int | None
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
         # The runs in ``runs`` are ascending and do not touch each other. Runs and bitmaps lie within ``length`` rows.
         # Callers outside this module use the constructors below.
-        object.__setattr__(self, "length", length)
-        object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
-        object.__setattr__(self, "_bitmap", bitmap)
-        object.__setattr__(self, "_count", None)
+        if runs is None:
+            count = len(bitmap)
+        else:
+            runs.flags.writeable = False
+            count = int(runs[0, 1] - runs[0, 0]) if len(runs) == 1 else int((runs[:, 1] - runs[:, 0]).sum())
+        put = object.__setattr__
+        put(self, "length", length)
+        put(self, "count", count)
+        put(self, "is_all", count == length)
+        put(self, "is_empty", count == 0)
+        put(self, "_runs", runs)
+        put(self, "_bitmap", bitmap)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a RowSelection cannot be changed")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.length, None if self._runs is None else self._runs.copy(), self._bitmap)
-
-    # ------------------------------------------------------------------ facts
-
-    @property
-    def count(self) -> int:
-        """Number of selected rows."""
-        if self._count is None:
-            if self._runs is None:
-                count = len(self._bitmap)
-            else:
-                count = int((self._runs[:, 1] - self._runs[:, 0]).sum())
-            object.__setattr__(self, "_count", count)
-        count_known = self._count
-        assert count_known is not None
-        return count_known
-
-    @property
-    def is_all(self) -> bool:
-        """Whether every row of the span is selected. This is true for an empty span."""
-        known = self._count  # read so often that a call of the property would take noticeable time
-        return (self.count if known is None else known) == self.length
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no row is selected."""
-        known = self._count
-        return (self.count if known is None else known) == 0
 
     def __len__(self) -> int:
         return self.count

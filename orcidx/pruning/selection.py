@@ -66,10 +66,9 @@ class RowSelection(RowForms):
         InvalidQuery
             ``length`` is negative.
         """
-        _check_length(length)
-        selection = cls(length, np.array([[0, length]], np.int64) if length else NO_RUNS)
-        object.__setattr__(selection, "_count", length)
-        return selection
+        if length < 0:
+            raise _negative(length)
+        return cls(length, np.array([[0, length]], np.int64) if length else NO_RUNS)
 
     @classmethod
     def none(cls, length: int) -> RowSelection:
@@ -89,7 +88,8 @@ class RowSelection(RowForms):
         InvalidQuery
             ``length`` is negative.
         """
-        _check_length(length)
+        if length < 0:
+            raise _negative(length)
         return cls(length, NO_RUNS)
 
     @classmethod
@@ -112,7 +112,8 @@ class RowSelection(RowForms):
         InvalidQuery
             A run is outside ``[0, length]``, or it ends before it starts.
         """
-        _check_length(length)
+        if length < 0:
+            raise _negative(length)
         array = np.array(runs if isinstance(runs, np.ndarray) else list(runs), np.int64).reshape(-1, 2)
         if array.size and (array.min() < 0 or array.max() > length or np.any(array[:, 1] < array[:, 0])):
             raise InvalidQuery(f"each run of rows must be (start, stop) with 0 <= start <= stop <= {length}")
@@ -138,7 +139,8 @@ class RowSelection(RowForms):
         InvalidQuery
             A row is outside the span, or the values are not whole numbers.
         """
-        _check_length(length)
+        if length < 0:
+            raise _negative(length)
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
             raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but these have the type {given.dtype}")
@@ -167,7 +169,8 @@ class RowSelection(RowForms):
         InvalidQuery
             A row is outside the span.
         """
-        _check_length(length)
+        if length < 0:
+            raise _negative(length)
         if len(bitmap) and bitmap.max() >= length:
             raise InvalidQuery(f"row {bitmap.max()} is outside of the {length} rows")
         return cls(length, None, bitmap.copy())
@@ -242,7 +245,9 @@ class RowSelection(RowForms):
     # ------------------------------------------------------------------ algebra
 
     def __and__(self, other: RowSelection) -> RowSelection:
-        if self is self._check_same(other) or other.is_all or self.is_empty:
+        if self.length != other.length:
+            raise self._other_span(other)
+        if self is other or other.is_all or self.is_empty:
             return self
         if self.is_all or other.is_empty:
             return other
@@ -251,7 +256,9 @@ class RowSelection(RowForms):
         return self._of_runs(_combined(self.runs(), other.runs(), (False, False, False, True)))
 
     def __or__(self, other: RowSelection) -> RowSelection:
-        if self is self._check_same(other) or other.is_empty or self.is_all:
+        if self.length != other.length:
+            raise self._other_span(other)
+        if self is other or other.is_empty or self.is_all:
             return self
         if self.is_empty or other.is_all:
             return other
@@ -260,7 +267,9 @@ class RowSelection(RowForms):
         return self._of_runs(_combined(self.runs(), other.runs(), (False, True, True, True)))
 
     def __sub__(self, other: RowSelection) -> RowSelection:
-        if self._check_same(other).is_empty or self.is_empty:
+        if self.length != other.length:
+            raise self._other_span(other)
+        if other.is_empty or self.is_empty:
             return self
         if self.is_all:
             return ~other
@@ -331,8 +340,10 @@ class RowSelection(RowForms):
         """
         if not 0 <= start <= stop <= self.length:
             raise InvalidQuery(f"the range [{start}, {stop}) is outside of the {self.length} rows")
+        if stop - start == self.length:
+            return self
         if self.is_all:
-            return self if stop - start == self.length else RowSelection.all(stop - start)
+            return RowSelection.all(stop - start)
         if self._runs is None and type(self._bitmap) is BitMap:
             within = self._bitmap & BitMap(range(start, stop))
             return RowSelection(stop - start, None, within.shift(-start))
@@ -410,7 +421,9 @@ class RowSelection(RowForms):
         InvalidQuery
             The two lengths differ.
         """
-        if self._check_same(other).is_all or self.is_empty:
+        if self.length != other.length:
+            raise self._other_span(other)
+        if other.is_all or self.is_empty:
             return True
         if self.count > other.count:
             return False
@@ -420,13 +433,11 @@ class RowSelection(RowForms):
 
     # ------------------------------------------------------------------ inside
 
-    def _check_same(self, other: RowSelection) -> RowSelection:
-        if self.length != other.length:
-            raise InvalidQuery(
-                f"selections of {self.length} and of {other.length} rows cannot be combined, because their lengths "
-                "must be equal"
-            )
-        return other
+    def _other_span(self, other: RowSelection) -> InvalidQuery:
+        return InvalidQuery(
+            f"selections of {self.length} and of {other.length} rows cannot be combined, because their lengths "
+            "must be equal"
+        )
 
     def _prefers_bitmap(self, other: RowSelection) -> bool:
         mine, theirs = self._bitmap is not None, other._bitmap is not None
@@ -445,9 +456,8 @@ class RowSelection(RowForms):
         return RowSelection(self.length, None, bitmap)
 
 
-def _check_length(length: int) -> None:
-    if length < 0:
-        raise InvalidQuery(f"a span cannot have {length} rows")
+def _negative(length: int) -> InvalidQuery:
+    return InvalidQuery(f"a span cannot have {length} rows")
 
 
 def _normalised(runs: Int64Array) -> Int64Array:

@@ -40,9 +40,10 @@ def coded_columns(
     """
     if not ENABLED or where is None or options.strings == "dictionary":
         return frozenset()
-    if any(isinstance(part, External) for part in parts(where.root)):
+    texts = [column.id for column in columns if column.kind in STRING_KINDS]
+    if not texts or any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
-    return frozenset(column.id for column in columns if column.kind in STRING_KINDS and _pays(stripe, column.id, rows))
+    return frozenset(column for column in texts if _pays(stripe, column, rows))
 
 
 def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.errors import located
+from orcidx.errors import OrcidxError, located
 from orcidx.options import ReadOptions
-from orcidx.orc.column_readers import BatchTooLarge, Claims, open_column
+from orcidx.orc.column_readers import BatchTooLarge, Claims, ColumnReader, open_column
 from orcidx.orc.columns.nested import RootRows
 from orcidx.orc.columns.numbers import Decimals
 from orcidx.orc.kinds import StreamKind, TypeKind
@@ -67,21 +67,24 @@ class ColumnGroup:
         self.use_threads = use_threads
         self.cursors: list[ColumnCursor] = []
         self.batch_bytes = stripe.limits.batch_bytes
-        facts = stripe.reader.facts
+        self._readers: list[ColumnReader] = []
         self._root: RootRows | None = None
-        with self.located():
+        facts = stripe.reader.facts
+        try:
             if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
                 self._root = RootRows(stripe)
             apart = self._root is None and stripe.rows >= MANY_ROWS
-            streams = [stripe.apart() if apart else stripe for _ in columns]
             first = len(stripe.windows)
-            self._readers = []
-            for column, chosen, exact, source in zip(columns, options, exact_times, streams, strict=True):
+            for column, chosen, exact in zip(columns, options, exact_times, strict=True):
+                source = stripe.apart() if apart else stripe
                 reader = open_column(column, source, chosen, file=facts, exact_times=exact)
                 self._readers.append(reader)
                 if apart:
                     windows, first = stripe.windows[first:], len(stripe.windows)
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
+        except OrcidxError as error:
+            error.at(file=stripe.reader.name, stripe=stripe.number)
+            raise
 
     def narrow(self, decimals: Collection[int]) -> None:
         """Makes later reads decode some decimal columns in 64 bits. ``decimals``: ids of these columns. They must have
@@ -93,11 +96,17 @@ class ColumnGroup:
     @property
     def row_bytes(self) -> float | None:
         """The number of bytes of one row of all columns in Arrow. None if the types do not determine this number."""
-        sizes = [row_bytes(column) for column in self.columns]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        total = 0.0
+        for column in self.columns:
+            size = row_bytes(column)
+            if size is None:
+                return None
+            total += size
+        return total
 
-    def located(self, *, row: int | None = None) -> AbstractContextManager[None]:
-        group = None if row is None else int(self._bounds.searchsorted(row, "right")) - 1
+    def located(self, row: int) -> AbstractContextManager[None]:
+        """Adds the file, the stripe and the row group of ``row`` to each error of this package."""
+        group = int(self._bounds.searchsorted(row, "right")) - 1
         return located(file=self.stripe.reader.name, stripe=self.stripe.number, row_group=group)
 
     def plan(self, groups: npt.NDArray[np.bool_]) -> list[PlannedStream]:
@@ -111,7 +120,7 @@ class ColumnGroup:
             return
         group = int(self._bounds.searchsorted(row, "right")) - 1
         start = int(self._bounds[group])
-        with self.located(row=row):
+        with self.located(row):
             if row < self.row or start > self.row:
                 self._seek_group(group, start)
             if row > self.row:
@@ -150,7 +159,7 @@ class ColumnGroup:
         Raises ``BatchTooLarge`` if all the next rows together are too large, including the rows that are not kept. The
         group then stays at its row.
         """
-        with self.located(row=self.row):
+        with self.located(self.row):
             try:
                 found = _read_kept(self, kept, ahead)
             except BatchTooLarge:
@@ -195,7 +204,8 @@ def read_groups(
     row is always read.
     """
     first = groups[0]
-    with first.located(row=first.row):
+    row = first.row
+    try:
         try:
             found = _read(groups, rows, ahead, first.batch_bytes, joint)
         except BatchTooLarge:
@@ -204,6 +214,9 @@ def read_groups(
             if rows > 1:
                 raise
             found = _read(groups, 1, None, None, None)
+    except OrcidxError:
+        with first.located(row):  # the row group is looked up only for an error
+            raise
     for one in groups:
         one.row += rows
     return found
@@ -216,7 +229,7 @@ def _read(
     batch_bytes: int | None,
     joint: Sequence[ColumnCursor] | None,
 ) -> list[list[pa.Array]]:
-    if not any(one.cursors for one in groups):
+    if not groups[0].cursors and not any(one.cursors for one in groups):
         return _read_in_lockstep(groups, rows, batch_bytes)
     if ahead is not None:
         found = ahead.take([one.cursors for one in groups] if joint is None else [joint], groups[0].row, rows)
@@ -228,6 +241,8 @@ def _read(
     # The columns are read in order, even after a failure in a thread. So the error of the first failing column is
     # raised.
     claims = Claims()
+    if len(groups) == 1:
+        return [groups[0].read_in_order(rows, batch_bytes, claims)]
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
 
 

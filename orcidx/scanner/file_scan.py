@@ -82,8 +82,11 @@ class FileColumns:
     def plan(self) -> ColumnPlan:
         """The columns that are decoded, with their readers and options."""
         with located(file=self.reader.name):
+            times = self.schema_plan.timestamps
+            if not any(times):
+                return self.schema_plan.columns((False,) * len(times))
             fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
-            return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in self.schema_plan.timestamps))
+            return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in times))
 
     @cached_property
     def _values(self) -> Mapping[str, Any]:
@@ -260,7 +263,7 @@ class FileScan:
                 return
         plan, read_ahead = self.columns.plan, 0
         if whole is None:
-            columns = sum(len(column.ids) for column in (*plan.output, *plan.predicate))
+            columns = sum([len(column.ids) for column in (*plan.output, *plan.predicate)])
             read_ahead = piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
         stripe = OpenStripe(
             self.reader,
@@ -303,9 +306,9 @@ class FileScan:
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
-        """Decodes a whole stripe in one call, if all rows of the file are wanted and the bytes of the whole file are in
-        memory. Returns None for other files. Also returns None if column readers are needed."""
-        whole = self.reader.whole() if self.takes_all else None
+        """Decodes a whole stripe in one call, if the bytes of the whole file are in memory. All rows of the file must
+        be wanted (``takes_all``). Returns None for other files. Also returns None if column readers are needed."""
+        whole = self.reader.whole()
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:
             self.metrics.row_groups_kept += group_count(batch.num_rows, self.reader.facts.row_index_stride)

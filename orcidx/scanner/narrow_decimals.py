@@ -33,13 +33,16 @@ def narrow_columns(
 ) -> frozenset[int]:
     """The ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
     because pyarrow expects 128 bits there."""
-    if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
+    if not ENABLED or where is None:
         return frozenset()
-    return frozenset(
+    narrow = [
         column.id
         for column, chosen in zip(columns, options, strict=True)
         if column.kind is TypeKind.DECIMAL and decimal_digits(column, chosen)[0] <= MOST_DIGITS
-    )
+    ]
+    if not narrow or any(isinstance(part, External) for part in parts(where.root)):
+        return frozenset()
+    return frozenset(narrow)
 
 
 def widened(

@@ -39,10 +39,14 @@ class RowWidth:
     def next_rows(self, *groups: ColumnGroup) -> int:
         """The number of rows that fit into a batch. Only the given column groups are included. If no groups are given,
         all groups that were read are included."""
-        seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
-        if not seen:
+        size, is_known = 0.0, False
+        for group in groups or self.seen:
+            if group in self.seen:
+                rows, seen = self.seen[group]
+                size += seen / rows
+                is_known = True
+        if not is_known:
             return min(FIRST_ROWS, self.options.batch_size)
-        size = sum(size / rows for rows, size in seen)
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def row_bytes(self, group: ColumnGroup) -> float | None:

@@ -35,6 +35,8 @@ class StripeFilter:
         wanted = {shared for shared in self.columns.shared if shared is not None}
         self.returned = [index in wanted for index in range(len(self.columns.predicate))]
         """For each column of the predicate, whether an output column is made from it."""
+        self.names = [*self.columns.predicate_names, *[name for name, _ in self.constants]]
+        """The names in the predicate: of the columns, and then of the constants."""
 
     def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
         """The rows of a span that may match (None means all rows), and the number of these rows."""
@@ -69,8 +71,8 @@ class StripeFilter:
     def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
         where = self.columns.where
         assert where is not None
-        constants = [pa.repeat(value, rows) for _, value in self.constants]
-        names = [*self.columns.predicate_names, *(name for name, _ in self.constants)]
-        if not names:  # a batch without columns would have no rows
+        if not self.names:  # a batch without columns would have no rows
             return where.evaluate(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]), self.answers)
-        return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names), self.answers)
+        if self.constants:
+            arrays = [*arrays, *[pa.repeat(value, rows) for _, value in self.constants]]
+        return where.evaluate(pa.RecordBatch.from_arrays(arrays, names=self.names), self.answers)

@@ -70,7 +70,7 @@ def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
         file.close()
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        at_once = partial(_at_once, file.scan, number) if file.storage.is_local else None
+        at_once = partial(_at_once, file.scan, number) if file.storage.is_local and file.scan.takes_all else None
         yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)
 
 
