@@ -64,7 +64,8 @@ class NumberBounds:
             return None
         if self.values.dtype == np.float64:
             return self.values if type(literal) is float else None
-        return self.values if type(literal) is int and not self.scale and _is_int64(literal) else None
+        fits = type(literal) is int and not self.scale and INT64_MIN <= literal <= INT64_MAX
+        return self.values if fits else None
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, in a form that ``numpy.searchsorted`` can look up in sorted literals. All these

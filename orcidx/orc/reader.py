@@ -278,7 +278,7 @@ class OpenStripe:
         if self._held is None:
             runs = group_runs(groups)
             for column in columns:
-                for node in column.walk():
+                for node in column.walk() if column.names else (column,):
                     planned += self._plan_column(node, groups, runs)
         return planned
 

@@ -8,6 +8,7 @@ the additional bytes, so the request of the first step reads all indexes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping
+from functools import cached_property
 from typing import Any
 
 from orcidx.fetching.drive import Fetch
@@ -39,7 +40,7 @@ class StripeIndexes:
     def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
         """Returns the index of the predicate's columns, with their statistics. The result is None if the stripe has no
         index."""
-        places = self._places()
+        places = self._places
         asked = {column: place for column, place in places.items() if column in self._leaves}
         if not asked:
             return (yield from self.of_all())
@@ -54,12 +55,13 @@ class StripeIndexes:
         if not self.complete:
             self.complete = True
             known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}
-            places = {column: place for column, place in self._places().items() if column not in known}
+            places = {column: place for column, place in self._places.items() if column not in known}
             if places:
                 others = yield from self._read(places, places, only_seek=True)
                 self._index = others if self._index is None else self._index.joined(others)
         return self._index
 
+    @cached_property
     def _places(self) -> dict[int, Range]:
         extents = self._reader.extents(self._stripe)
         return {

@@ -38,6 +38,6 @@ def new_mask(rows: int) -> BoolArray:
 def compared(compare: np.ufunc, one: npt.NDArray[Any], other: np.generic | float) -> BoolArray:
     """Computes ``compare(one, other)`` into a new mask. ``compare`` is a ufunc such as np.less, and ``one`` is an
     array."""
-    found = new_mask(len(one))
+    found = new_array(len(one), np.bool_)
     compare(one, other, out=found)
     return found

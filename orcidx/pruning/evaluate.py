@@ -200,9 +200,9 @@ def evaluate(
     out the row, or the row certainly matches a sibling under OR. All results for one leaf are intersected. AND
     intersects the results of its children, and OR unites them. ``prior`` has the ``states`` of a coarser outcome over
     the same rows."""
-    unknown = LeafState(span, RowSelection.none(span.length))
-    states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
-    evaluation = _Evaluation(states, span)
+    nothing = RowSelection.none(span.length)
+    states = [LeafState(span, nothing) for _ in leaves(root)] if prior is None else list(prior)
+    evaluation = _Evaluation(states, span, nothing)
     may, must = evaluation.add_evidence(root, span, None)
     for one in evidence:
         if may.count == must.count:  # everything is decided
@@ -214,12 +214,12 @@ def evaluate(
 
 class _Evaluation:
     """Walks the tree once for each piece of evidence. States belong to positions in the tree, not to leaves. ``_alive``
-    has the rows for which the next node is evaluated."""
+    has the rows for which the next node is evaluated. ``nothing``: no row of the span."""
 
-    def __init__(self, states: list[LeafState], span: RowSelection) -> None:
+    def __init__(self, states: list[LeafState], span: RowSelection, nothing: RowSelection) -> None:
         self.states = states
         self.notes: list[Note] = []
-        self._nothing = RowSelection.none(span.length)
+        self._nothing = nothing
         self._alive = span
         self._evidence: Evidence | None = None
         self._place = 0

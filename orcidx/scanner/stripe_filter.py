@@ -32,6 +32,8 @@ class StripeFilter:
     def __post_init__(self) -> None:
         self.tests = self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
         """Whether the predicate is evaluated for any row."""
+        self.asks_all = self.tests and self.rows.must.is_empty
+        """Whether the predicate is evaluated for all rows that may match."""
         wanted = {shared for shared in self.columns.shared if shared is not None}
         self.returned = [index in wanted for index in range(len(self.columns.predicate))]
         """For each column of the predicate, whether an output column is made from it."""
@@ -60,8 +62,8 @@ class StripeFilter:
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
         """The rows of a span that match, computed from the predicate's columns. None means all rows."""
-        mask, _ = self.wanted(start, stop)
-        if self.asks(start, stop):
+        mask = None if self.rows.may.is_all else self.wanted(start, stop)[0]
+        if self.asks_all or self.asks(start, stop):
             matches = self._matches(arrays, stop - start)
             if not self.rows.must.is_empty:
                 matches |= self.rows.must.slice(start, stop).mask()

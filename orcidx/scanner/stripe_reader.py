@@ -230,7 +230,7 @@ class StripeReader:
         """Decodes the predicate's columns. Also decodes the other columns, if most rows of this span are likely to
         match. This is estimated from the share of matching rows in the previous span."""
         self.groups.first.seek(start)
-        if not self._is_joint:
+        if not self.together or not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)
             self.groups.width.saw(self.groups.first, arrays, rows)
             return arrays, None

@@ -237,6 +237,8 @@ class ColumnReader:
         try:
             if self._pending:
                 self._pay_skips()
+            if self._present is None and parent is None:
+                return self._read_values(Present(n, n, None))
             return self._read_values(self._read_present(n, parent))
         except OrcidxError as error:
             error.at(column=self.node.dotted)
@@ -265,7 +267,8 @@ class ColumnReader:
         """Allocates a buffer for a part of the read, and returns it with a view of its bytes. Raises the same errors as
         ``Limits.claim``."""
         self.limits.claim(size)
-        return allocate(size)
+        buffer = pa.allocate_buffer(size)
+        return buffer, memoryview(buffer).cast("B")
 
     # ------------------------------------------------------------------ methods that subclasses implement
 
@@ -323,7 +326,8 @@ class Fixed(ColumnReader):
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)
         if present.bits is not None:
             buffers.spread(view, self.width, present.view, present.rows, present.count)
-        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
+        nulls = present.rows - present.count
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], nulls)
 
 
 class KeepsWhileDecoding(Fixed):
