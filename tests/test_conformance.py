@@ -25,7 +25,7 @@ from streams.framing import PieceSource
 import orcidx
 from orcidx import ReadOptions, col, paimon
 from orcidx.index_directory.directory_partitions import PartitionEvidence, Partitions
-from orcidx.orc.small_stripe import HeldStream
+from orcidx.orc.small_stripe import FileStream, HeldStream
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.paimon.index import BodyIndex, EmptyIndex, Index
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
@@ -238,6 +238,20 @@ def planned(plan: list[tuple[int, int]], **options: Any) -> Callable[[Path], Pla
     return make
 
 
+class Streamed(FileStream):
+    """A stream of a local file that keeps its file open."""
+
+    reader: LocalReader
+
+
+def streamed(path: Path) -> FileStream:
+    reader = LocalReader(str(path))
+    assert reader.local_file is not None
+    stream = Streamed(reader.local_file, 1000, 50_000, 3_000, memoryview(b""))
+    stream.reader = reader
+    return stream
+
+
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "held": lambda path: HeldStream(memoryview(CONTENT), 1000, 50_000),
     "planned whole": planned([(0, 50_000)]),
@@ -245,6 +259,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "nothing planned": planned([]),
     "into a room": planned([(0, 50_000)], read_into=None),
     "of a local file": planned([(0, 50_000)], read_into=None, local_file=None),
+    "in pieces of a local file": streamed,
     "pieces": lambda path: PieceSource(CONTENT[1000:51_000], 777),
 }
 
@@ -261,7 +276,7 @@ def test_stream_sources_without_a_byte(source: Any) -> None:
 
 
 def test_every_stream_source_is_checked() -> None:
-    assert implementations("fetch", parameters=("self", "offset")) == {"HeldStream", "PlannedStream"}
+    assert implementations("fetch", parameters=("self", "offset")) == {"FileStream", "HeldStream", "PlannedStream"}
 
 
 # ---------------------------------------------------------------------- Index

@@ -27,7 +27,7 @@ from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.streaming_store import integers_use_streaming
 from orcidx.orc.timestamps import read_days
 
-__all__ = ["MOST_ROWS", "Allowance", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
+__all__ = ["MOST_ROWS", "Allowance", "FileStream", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
 
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
