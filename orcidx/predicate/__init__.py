@@ -40,8 +40,8 @@ from orcidx.predicate.binding import (
     bind,
     bind_keys,
     keep_bindable,
-    resolve_column,
 )
+from orcidx.predicate.column_paths import resolve_column
 from orcidx.predicate.computed import Values, computed
 from orcidx.predicate.evaluation import matching_values
 from orcidx.predicate.json_form import predicate_from_json, predicate_to_json

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.binding import keep_bindable, resolve_column
+from orcidx.predicate.binding import keep_bindable
+from orcidx.predicate.column_paths import resolve_column
 from orcidx.predicate.literals import domain_of
 from orcidx.predicate.nodes import (
     NANOS,
