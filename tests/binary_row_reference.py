@@ -1,4 +1,4 @@
-"""BinaryRow and its hash, one value at a time, as plain as can be: the oracle for the compiled hash."""
+"""A simple implementation of BinaryRow and its hash, one value at a time: the oracle for the compiled hash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ FORMATS |= {"FLOAT": "f", "DOUBLE": "d"}
 
 
 def binary_row(types: list[str], values: list[Any]) -> bytes:
-    """Values: as struct takes them; text and bytes; decimals as unscaled ints; timestamps as (millis, nanos)."""
+    """Encodes one row. Numbers are given as ``struct`` takes them, texts as str or bytes, decimals as unscaled ints,
+    and timestamps as (millis, nanos)."""
     nulls = ((len(types) + 63 + 8) // 64) * 8
     row = bytearray(nulls + 8 * len(types))
     for i, (text, value) in enumerate(zip(types, values)):

@@ -100,7 +100,7 @@ def test_pages_with_examples_are_found():
 
 @pytest.mark.parametrize("page", FILES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_says_what_it_is(page):
-    """A block without a language would be run by nobody."""
+    """Every code block in these pages names a language, because a block without one is never run as a test."""
     text = page.read_text()
     fences = re.findall(r"^```(\S*)$", text, re.MULTILINE)
     assert len(fences) % 2 == 0

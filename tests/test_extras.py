@@ -1,4 +1,4 @@
-"""What works without the packages of the extras, and what the others say that need one (decision 0010)."""
+"""What works without the packages of the extras, and the errors where a package is missing (decision 0010)."""
 
 from __future__ import annotations
 

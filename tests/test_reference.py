@@ -98,7 +98,7 @@ def test_plots_show_what_was_recorded():
 
 @pytest.mark.parametrize("module", ["orcidx", "orcidx.paimon", "orcidx.spark", "orcidx.storage", "orcidx.errors"])
 def test_every_public_name_says_what_it_is(module):
-    """Its own words: a docstring that is inherited, or that dataclasses make of the fields, says nothing."""
+    """Every name has a docstring of its own. An inherited one, or the one that dataclasses generate, does not count."""
     silent = []
     for name in importlib.import_module(module).__all__:
         thing = getattr(importlib.import_module(module), name)
@@ -106,7 +106,8 @@ def test_every_public_name_says_what_it_is(module):
             continue
         if not (thing.__doc__ or "").strip() or (thing.__doc__ or "").startswith(f"{name}("):
             silent.append(name)
-        if inspect.isclass(thing) and module != "orcidx.storage":  # whose classes keep to a protocol that has the words
+        # The classes of orcidx.storage implement protocols, which document the methods.
+        if inspect.isclass(thing) and module != "orcidx.storage":
             silent += [
                 f"{name}.{key}"
                 for key, value in vars(thing).items()

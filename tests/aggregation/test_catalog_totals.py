@@ -1,4 +1,5 @@
-"""Totals by the catalog of a directory: they equal those of the files, and come from it where it proves them."""
+"""Totals from the catalog of a directory equal the totals of its files, and the catalog is used where it proves
+them."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def test_a_range_opens_the_files_at_its_ends(directory: Path, saves: Callable[..
 
 @pytest.mark.levels("counts without arrays", "file statistics")
 def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> None:
-    """With a condition on whole files that the catalog knows: these are not opened, which a scanner does."""
+    """The catalog shows that some files match the condition as a whole. ``count_rows`` of a dataset does not open these
+    files. A scanner opens them."""
     copy = tmp_path / "events"
     shutil.copytree(directory, copy)
     rows = orcidx.dataset(copy)
@@ -119,7 +121,8 @@ def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> Non
 
 
 def test_values_that_are_no_values_are_read(directory: Path) -> None:
-    """Sums of floats, strings that were cut, files of another type and without the column."""
+    """The files are read for sums of floats, for strings that the catalog cuts, and where a column is missing or has
+    another type."""
     assert "catalog" not in origins(orcidx.aggregate(directory, {"f": "sum(f)"}))
     cut = orcidx.aggregate(directory, {"s": "max(s)"})
     assert origins(cut).get("catalog", 0) < 480

@@ -1,4 +1,4 @@
-"""Random totals of the golden ORC files, which old and foreign writers made, beside totals of the rows they hold."""
+"""Random totals of the golden ORC files, which old and other writers made, are compared with totals of their rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROWS = 10_000
 
 
 class Columns:
-    """The top-level columns of a file that have an order, with their values as they compare."""
+    """The top-level columns of a file whose values have an order, with the values in a form that can be compared."""
 
     def __init__(self, path: str) -> None:
         with orcidx.open(path) as file:

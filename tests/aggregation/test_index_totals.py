@@ -1,4 +1,4 @@
-"""Totals by Paimon indexes: groups of bitmaps, sums of bit slices, ends of range-bitmaps, or neither."""
+"""Totals from Paimon indexes: groups from bitmaps, sums from bit slices, minima and maxima from range-bitmaps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def written(table: pa.Table, **options: Any) -> bytes:
 def aggregated(
     table: pa.Table, spec: Any, asked: dict[str, str], by: Any = None, where: Any = None, **more: Any
 ) -> Any:
-    """The rows of the result, and how many came from where."""
+    """Returns the rows of the result, and what its metadata says, such as where the totals of how many rows came
+    from."""
     data = written(table)
     index = build_file_index(table, spec) if isinstance(spec, dict) else spec
     with orcidx.open(data) as file:
@@ -69,7 +70,7 @@ def test_rows_that_match_and_are_not_deleted(saves: Callable[..., bool]) -> None
 
 
 def test_slices_of_codes_are_never_added_up() -> None:
-    """The codes of [10, 1000, 10, 7] add up to 4."""
+    """A range-bitmap stores codes: those of [10, 1000, 10, 7] add up to 4, which is no sum of values."""
     table = pa.table({"v": [10, 1000, 10, 7]})
     found, facts = aggregated(table, {"range-bitmap": {"v": {}}}, {"s": "sum(v)", "a": "avg(v)"}, selection=[0, 1, 2])
     assert found == [{"s": Decimal(1020), "a": 340.0}]
@@ -88,7 +89,7 @@ def test_a_bitmap_adds_up_values_by_their_rows() -> None:
 
 
 def test_values_that_are_equal_are_one_group() -> None:
-    """An index keeps -0.0 and 0.0 apart, and has one NaN."""
+    """-0.0 and 0.0 are one group, although an index stores them as two values. All NaNs are one value in an index."""
     table = pa.table({"v": [0.0, -0.0, float("nan"), -float("nan"), 1.0, None]})
     found, facts = aggregated(table, {"bitmap": {"v": {}}}, {"n": "count(*)"}, "v")
     assert [row["n"] for row in found] == [2, 1, 2, 1]
@@ -115,7 +116,7 @@ def test_text_that_is_read_otherwise_proves_nothing(key: bytes, kind: str, messa
 
 @pytest.mark.parametrize("smallest", [0, 5])
 def test_bit_slices_count_from_the_smallest_of_their_part(smallest: int) -> None:
-    """Java writes 0; readers honour any."""
+    """Java writes 0 as the smallest value, but readers accept any number."""
     numbers, negative = [5, 9, 12], [6, 5]
     contents = Contents(6, part(numbers, smallest, 0), part(negative, smallest, 3))
     index = totals_of(bsi.BsiIndex(bsi.write(contents), "INT"))
@@ -154,7 +155,8 @@ def test_nan_is_the_last_code(kind: str, nan: Any) -> None:
 
 
 def test_codes_of_fixed_length_texts_have_no_ends() -> None:
-    """Of CHAR ``a`` is smaller than ``a\\0``, of the bytes with their spaces it is not."""
+    """As CHAR values, ``a`` is smaller than ``a\\0``. The stored bytes have trailing spaces and sort the other way
+    round."""
     data = build_file_index(
         pa.table({"c": ["a ", "a\0"]}), {"range-bitmap": {"c": {}}, "bitmap": {"c": {}}}, types={"c": "CHAR(2)"}
     )
@@ -215,7 +217,8 @@ def test_an_index_of_other_rows_is_decoded() -> None:
 
 
 def test_rows_that_may_match_are_decoded_and_the_others_not(saves: Callable[..., bool]) -> None:
-    """A condition that no index answers: what surely matches is taken by the slices, the ends of the range decoded."""
+    """No index answers the condition. Row groups that match as a whole are summed from bit slices, and the row groups
+    at the ends of the range are decoded."""
     rng = np.random.default_rng(1)
     table = pa.table({"t": np.arange(10_000), "v": rng.integers(-100, 100, 10_000), "f": rng.random(10_000)})
     data = written(table, row_index_stride=1000)

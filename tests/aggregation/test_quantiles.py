@@ -1,4 +1,4 @@
-"""``quantile_disc``: the value at a place of the order, by decoding, by bit slices and by bitmaps."""
+"""``quantile_disc`` returns the value at a place in the order. It uses decoded values, bit slices or bitmaps."""
 
 from __future__ import annotations
 

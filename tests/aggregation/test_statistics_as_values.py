@@ -1,4 +1,7 @@
-"""Statistics that bound and are no values, or are wrong, lost or loose: each is decoded, and would be believed else."""
+"""Statistics that are not exact values: bounds, or numbers that are wrong, lost or too wide.
+
+In each case the rows are decoded. A naive reader would return the statistics as the result.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def aggregated(data: Any, asked: dict[str, str], **more: Any) -> tuple[dict[str,
 
 
 def believed() -> Any:
-    """``stored_totals`` as if whatever is recorded were a value."""
+    """Replaces ``stored_totals`` by a naive version, which takes every recorded number for an exact value."""
 
     def naive(raw: Any, facts: Any, options: Any, **_: Any) -> stored_totals.StoredTotals:
         told = [unit_statistics(raw, unit, hybrid=False) for unit in range(len(raw))]
@@ -50,7 +53,7 @@ def scaled(value: Any, scale: int) -> int | None:
 
 
 def typed(kind: int, change: Callable[[Message], None]) -> Callable[[Message], None]:
-    """A change of the typed part of statistics."""
+    """Returns a change of the part of the statistics that is specific to a type."""
 
     def edit(statistics: Message) -> None:
         for item in statistics.all(kind):
@@ -112,7 +115,7 @@ def test_integers_that_are_wrong(change: Any, asked: str) -> None:
 
 
 def test_a_sum_that_may_have_overflowed() -> None:
-    """Values whose partial sums leave 64 bits: a writer may give the sum up, or wrap around."""
+    """The partial sums of the values overflow 64 bits. A writer may then leave the sum out, or let it wrap around."""
     table = pa.table({"v": [1 << 62] * 3 + [-(1 << 62)] * 2})
     data = edit_statistics(write(table), 1, sint(3, 0))
     assert aggregated(data, {"s": "sum(v)"}) == ({"s": Decimal(1 << 62)}, {"decoded": 5})
@@ -122,7 +125,7 @@ def test_a_sum_that_may_have_overflowed() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_integers_that_are_lost(number: int) -> None:
-    """An absent sum is no zero, and no overflow either."""
+    """A missing sum means neither zero nor an overflow."""
     data = edit_statistics(write(NUMBERS), 1, lost(INTEGERS, number))
     assert aggregated(data, ASKED) == (RIGHT, {"decoded": 300})
 
@@ -145,8 +148,9 @@ def test_decimals(change: Any, asked: str, right: Decimal) -> None:
 
 
 def test_sums_of_decimals_of_java_are_decoded_though_they_are_plausible() -> None:
-    """``mix.orc`` of notes/statistics-as-values.md: a repeated vector was added once, and the sum lies between count
-    times minimum and count times maximum. The bytes are ours, with Java's number as writer and its recorded sum."""
+    """This is ``mix.orc`` of notes/statistics-as-values.md. Java added a repeated vector only once, but the wrong sum
+    still lies between count * minimum and count * maximum. The test writes the file with orcidx, and puts Java's writer
+    number and Java's sum into it."""
     values = [Decimal("1.25")] * 1024 + [Decimal("0.00"), Decimal("2000.00")]
     table = pa.table({"v": pa.array(values, pa.decimal128(18, 2))})
     changed = edit_statistics(write(table), 1, text(DECIMALS, 3, "2001.25"))
@@ -158,7 +162,7 @@ def test_sums_of_decimals_of_java_are_decoded_though_they_are_plausible() -> Non
 
 
 def by_java(data: bytes) -> bytes:
-    """The same file as if ORC Java had written it."""
+    """Returns the same file with ORC Java as its writer."""
     from bad.orc_parts import OrcParts
 
     parts = OrcParts.parse(data)
@@ -185,7 +189,7 @@ def test_sums_of_floats_and_the_sign_of_zero(change: Any) -> None:
 
 
 def test_a_minimum_beside_nan_is_decoded() -> None:
-    """Java forgets what it saw before NaN; a sum that is lost may have been NaN."""
+    """Java's minimum ignores the values before a NaN. A missing sum may have been NaN, too."""
     table = pa.table({"v": [3.0, float("nan"), 5.0]})
     data = edit_statistics(write(table), 1, double(1, 5.0))
     assert aggregated(data, {"lo": "min(v)"}) == ({"lo": 3.0}, {"decoded": 3})
@@ -194,7 +198,7 @@ def test_a_minimum_beside_nan_is_decoded() -> None:
 
 
 def test_texts_that_are_cut() -> None:
-    """A lower or an upper bound in place of a minimum or a maximum."""
+    """A cut text is only a lower or upper bound, not the minimum or maximum."""
     table = pa.table({"v": ["apple", "pear"]})
     asked = {"lo": "min(v)", "hi": "max(v)"}
     right = {"lo": "apple", "hi": "pear"}
@@ -205,7 +209,8 @@ def test_texts_that_are_cut() -> None:
 
 
 def test_counts_of_fields_of_nulls_and_of_lists() -> None:
-    """A field counts the structs that are there; below a list values are not rows, and no total is asked for."""
+    """The count of a struct field must not include the null structs. Below a list, values are not rows, so no total of
+    them can be asked for."""
     table = pa.table({"s": [{"v": 1}, None, {"v": None}], "l": [[1, 2], [], None]})
     found, rows = aggregated(write(table), {"f": "count(s.v)", "s": "count(s)", "x": "sum(s.v)"})
     assert (found, rows) == ({"f": 1, "s": 2, "x": Decimal(1)}, {"file statistics": 3})
@@ -213,11 +218,11 @@ def test_counts_of_fields_of_nulls_and_of_lists() -> None:
     assert found == {"l": 2}
 
 
-# ---------------------------------------------------------------------- read otherwise than stored
+# ---------------------------------------------------------------------- columns read as another type than stored
 
 
 def test_columns_of_another_type_in_the_wanted_schema() -> None:
-    """An integer read as text: "10" is below "9", whatever the statistics say."""
+    """Statistics of integers give totals only if the wanted type is another integer."""
     data = write(pa.table({"v": pa.array([9, 10], pa.int32())}))
     wider = pa.schema([("v", pa.int64())])
     found, rows = aggregated(data, {"lo": "min(v)", "s": "sum(v)"}, schema=wider)

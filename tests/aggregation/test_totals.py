@@ -1,4 +1,4 @@
-"""Totals: random ones beside a reference, statistics that are no values, types of results, where totals come from."""
+"""Totals: random ones against a reference, inexact statistics, types of the results, and where totals come from."""
 
 from __future__ import annotations
 
@@ -59,11 +59,12 @@ def test_files_of_the_java_writer(spark: Any, tmp_path: Path) -> None:
     assert tally.files == {"java": 10, "vectors": 2}
 
 
-# ---------------------------------------------------------------------- statistics that are no values
+# ---------------------------------------------------------------------- statistics that are not exact values
 
 
 def believing_all(*, sums: bool = False, bounds: bool = False) -> Any:
-    """``stored_totals`` without its doubts, so that a test sees what they are for."""
+    """Replaces ``stored_totals`` by a version without its checks, so that a test shows which wrong totals they
+    prevent."""
     proved = stored_totals.stored_totals
 
     def believed(raw: Any, facts: Any, options: Any, **more: Any) -> Any:
@@ -95,7 +96,7 @@ def by_pyorc(schema: str, rows: list[Any]) -> bytes:
 
 
 def test_bounds_beyond_the_type_prove_no_sum(saves: Callable[..., bool]) -> None:
-    data = by_pyorc("struct<v:smallint>", [70000, 2])  # stored as 4464
+    data = by_pyorc("struct<v:smallint>", [70000, 2])  # 70000 is stored as 4464
     found = orcidx.aggregate(data, {"s": "sum(v)", "m": "max(v)"})
     assert found.to_pylist() == [{"s": Decimal(4466), "m": 4464}]
     assert origins(found) == {"decoded": 2}
@@ -302,7 +303,7 @@ def test_a_range_takes_whole_units_as_the_general_way_does(rng: np.random.Genera
             found = orcidx.aggregate(data, asked, condition, nan=nan)
             with without("whole units of a range"):
                 other = orcidx.aggregate(data, asked, condition, nan=nan)
-            assert repr(found.to_pylist()) == repr(other.to_pylist()), condition  # NaN is not itself
+            assert repr(found.to_pylist()) == repr(other.to_pylist()), condition  # compared as text, because NaN != NaN
             assert origins(found).get("decoded", 0) <= origins(other).get("decoded", 0) + 100
 
 
@@ -338,7 +339,7 @@ def test_damaged_statistics_are_decoded() -> None:
     assert found["s"][0].as_py() == 3
 
 
-# ---------------------------------------------------------------------- bad questions
+# ---------------------------------------------------------------------- invalid requests
 
 
 @pytest.mark.parametrize(
@@ -375,7 +376,7 @@ def test_limits_are_refused() -> None:
         orcidx.aggregate(written(pa.table({"v": [1]})), {"n": "count(*)"}, limit=3)
 
 
-# ---------------------------------------------------------------------- the shell
+# ---------------------------------------------------------------------- the command line
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Totals of random questions beside DuckDB's; ``ORCIDX_DUCKDB`` says how many (CI: 60)."""
+"""Random totals are compared with DuckDB's. ``ORCIDX_DUCKDB`` is the number of queries (60 in CI)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ TOTALS = {
 
 
 def rows(rng: np.random.Generator) -> pa.Table:
-    """``t`` grows, so that row groups match whole; each column has nulls but ``t``."""
+    """Returns a table in which ``t`` grows, so that some row groups match as a whole. All columns but ``t`` have
+    nulls."""
     day = datetime.date(2025, 1, 1)
 
     def holes() -> Any:
@@ -50,7 +51,7 @@ def rows(rng: np.random.Generator) -> pa.Table:
 
 
 def condition(rng: np.random.Generator) -> str:
-    """One to three comparisons, joined."""
+    """Returns one to three comparisons, joined by AND or OR."""
     low, high = sorted(rng.integers(0, ROWS, 2).tolist())
     parts = [
         f"t BETWEEN {low} AND {high}",
@@ -102,7 +103,7 @@ def test_they_are_those_of_duckdb() -> None:
 
 
 def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers as one type, averages to twelve digits, which DuckDB adds as doubles."""
+    """Converts the numbers of a row to one type. Averages are rounded to twelve digits, because DuckDB adds doubles."""
     found: list[Any] = []
     for one in row:
         if isinstance(one, float):

@@ -1,8 +1,8 @@
-"""Random aggregations of random files of every writer, beside totals in Python's own integers and fractions.
+"""Random aggregations of random files of every writer, compared with totals in Python's own integers and fractions.
 
-Which rows match, ``predicate_oracle`` says; what they hold is read without a condition. Run by hand for the long check:
-``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``; ``--java N`` adds files
-of ORC Java, which ``--pool FOLDER`` keeps. ``test_totals.py`` runs a short one.
+``predicate_oracle`` says which rows match. Their values are read without a condition. Run the long check by hand:
+``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``; ``--java N`` adds
+files of ORC Java, which ``--pool FOLDER`` keeps. ``test_totals.py`` runs a short check.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Tally:
-    """What was done. ``origins``: rows by where their totals came from."""
+    """Counts of what was done. ``origins``: the number of rows for each place that their totals came from."""
 
     files: Counter[str] = field(default_factory=Counter)
     questions: int = 0
@@ -51,7 +51,7 @@ class Tally:
 
 
 def forms(values: pa.ChunkedArray, *, char: bool) -> list[Any]:
-    """Values as they compare: None, ``NAN``, integers, decimals, bytes."""
+    """Converts values to the forms in which they are compared: None, ``NAN``, integers, decimals and bytes."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if char:
         array = pc.ascii_rtrim(array, " ")
@@ -59,7 +59,7 @@ def forms(values: pa.ChunkedArray, *, char: bool) -> list[Any]:
 
 
 def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> Any:
-    """One total of the values of a group."""
+    """Computes one total of the values of a group."""
     known = [value for value in values if value is not None]
     if function == "count":
         return len(known)
@@ -85,7 +85,8 @@ def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> A
 
 
 def quantile(known: list[Any], share: Fraction, nan: str) -> Any:
-    """The value at place ceil(share * count); NaN is the largest, or counts only where there is no other."""
+    """Returns the value at place ceil(share * count). NaN is the largest value, or is used only if there is no
+    other."""
     numbers = sorted(value for value in known if value is not NAN)
     if nan == "largest" or not numbers:
         numbers += [NAN] * (len(known) - len(numbers))
@@ -102,7 +103,7 @@ def exact_sum(known: list[Any]) -> Fraction | float:
 def reference(
     rows: np.ndarray, by: list[list[Any]], asked: list[tuple[str, list[Any] | None, Any]], nan: str
 ) -> dict[Row, Row]:
-    """Totals by key, of the rows of these numbers."""
+    """Computes the totals of these rows for each key."""
     groups: dict[Row, list[int]] = {} if by else {(): []}
     for row in rows.tolist():
         groups.setdefault(tuple(values[row] for values in by), []).append(row)
@@ -119,7 +120,7 @@ def reference(
 
 
 def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> Any:
-    """Indexes of some kinds of some columns of a file, mostly; None for the others."""
+    """Builds indexes of random kinds for random columns of a file. Returns None for about a third of the files."""
     if rng.random() < 0.3:
         return None
     spec: dict[str, dict[str, Any]] = {}
@@ -128,7 +129,7 @@ def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> A
     types = paimon_types(root.names, root.children)
     for name in table.column_names:
         if pa.types.is_timestamp(table.schema.field(name).type) and types.get(name) == "BIGINT":
-            continue  # Spark's zone-less times, of which only the reader knows that they are no numbers
+            continue  # a timestamp without zone of Spark, stored as BIGINT: only the reader knows that it is no number
         for kind in ("bitmap", "bsi", "range-bitmap"):
             if name in types and rng.random() < 0.5 and takes(kind, types[name]):
                 options = {"version": int(rng.integers(1, 3))} if kind == "bitmap" else {}
@@ -137,7 +138,7 @@ def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> A
         return None
     try:
         return orcidx.paimon.build_file_index(table, spec, types=types)
-    except orcidx.ValueOutOfRange:  # -2**63 in a BSI
+    except orcidx.ValueOutOfRange:  # a BSI cannot hold -2**63
         return None
 
 
@@ -171,7 +172,7 @@ class Asker:
         self.index = make_index(table, written, rng)
 
     def ask(self, tally: Tally) -> str | None:
-        """One question; what is wrong with the answer, or None."""
+        """Asks one question. Returns what is wrong with the answer, or None."""
         rng = self.rng
         predicate = None if rng.random() < 0.2 else make_predicate(rng, self.paths)
         nan = "ieee" if rng.random() < 0.6 else "largest"
@@ -236,7 +237,7 @@ class Asker:
 
 
 def call(function: str, path: tuple[str, ...] | None) -> str:
-    """A function as it is asked for."""
+    """Returns the text with which this function of this column is requested."""
     name, _, share = function.partition(":")
     return f"{name}({'*' if path is None else '.'.join(path)}{f', {share}' if share else ''})"
 
@@ -249,7 +250,7 @@ def _takes(function: str, kind: pa.DataType) -> bool:
 
 
 def check_file(written: Written, rng: np.random.Generator, questions: int, tally: Tally) -> list[str]:
-    """Random questions of one file; returns what went wrong."""
+    """Asks random questions about one file. Returns what went wrong."""
     asker = Asker(written, rng)
     answers = [asker.ask(tally) for _ in range(questions)]
     tally.files[written.how.split()[0]] += 1
@@ -273,7 +274,7 @@ WRITERS = (by_pyarrow, by_pyorc, by_orcidx)
 
 
 def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Files of pyarrow, pyorc and orcidx by turns, until done or out of time; returns what went wrong."""
+    """Checks files of pyarrow, pyorc and orcidx in turn, until all are done or time is up. Returns what went wrong."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number in files:
@@ -287,7 +288,7 @@ def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float
 
 
 def make_pool(spark: Any, folder: Path, files: int, seed: int) -> None:
-    """Files of ORC Java, by turns ten of Spark and ten of vectors, each with a pickle of what was written."""
+    """Writes files with ORC Java, ten by Spark and ten from vectors in turn, each with a pickle of what was written."""
     vectors = VectorWriter(spark)
     for number in range(0, files, BATCH):
         rng = np.random.default_rng([seed, 1 << 40, number])
@@ -299,7 +300,7 @@ def make_pool(spark: Any, folder: Path, files: int, seed: int) -> None:
 
 
 def run_pool(folder: Path, questions: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """The files of a pool, until done or out of time; returns what went wrong."""
+    """Checks the files of a pool, until all are done or time is up. Returns what went wrong."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number, path in enumerate(sorted(folder.glob("*.pickle"))):

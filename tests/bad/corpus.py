@@ -36,7 +36,8 @@ class Sample:
 
 @cache
 def corpus() -> list[Sample]:
-    """All samples in a fixed order; golden ones only where the golden files are. Not to be changed."""
+    """Returns all samples in a fixed order. Golden files are included where they are present. Do not change the
+    list."""
     samples = [*_golden_orc(), *_by_pyarrow(), *_by_pyorc(), *_by_orcidx()]
     for root in (FIXTURES / "paimon", GOLDEN_PAIMON):
         samples += _paimon(root)
@@ -117,9 +118,11 @@ def _by_pyorc() -> list[Sample]:
 
 
 def _by_orcidx() -> list[Sample]:
-    """Each codec, stripes of 4 KiB, blooms of every kind, dictionaries or none; one small enough to mutate whole."""
+    """Files with each codec, stripes of 4 KiB, every kind of bloom filter, and with or without dictionaries. One file
+    is so small that every byte of it can be mutated."""
     table = _table(600)
-    before = pc.subtract(table["moment"], pa.scalar(86_400_000, pa.duration("ms")))  # its last second ORC does not have
+    # ORC cannot store the last second before 1970.
+    before = pc.subtract(table["moment"], pa.scalar(86_400_000, pa.duration("ms")))
     table = table.set_column(table.schema.get_field_index("moment"), "moment", before)
     table = table.append_column("char", pa.array([f"c{i % 9}" for i in range(600)]))
     table = table.append_column("instant", before.cast(pa.timestamp("us", "UTC")))
@@ -169,6 +172,6 @@ def _paimon(root: Path) -> list[Sample]:
 
 
 def _types(row_type: str) -> dict[str, str]:
-    """Column types of "ROW<`f0` INT, `m` MAP<VARCHAR(20), INT>>", cut at the back-quoted names."""
+    """Splits a type such as "ROW<`f0` INT, `m` MAP<VARCHAR(20), INT>>" into column types, at the back-quoted names."""
     parts = row_type.removeprefix("ROW<").removesuffix(">").split("`")[1:]
     return {name: text.strip().removesuffix(",") for name, text in zip(parts[::2], parts[1::2], strict=True)}

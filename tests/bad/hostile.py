@@ -1,7 +1,9 @@
-"""Small files that claim much: makers of ORC files of at most 1 MB whose naive reading takes seconds and gigabytes.
+"""Small files that claim to hold much: functions that make ORC files of at most 1 MB.
 
-Each maker takes ``scale``, a number from 0 to 1 by which what is claimed shrinks, so that a twin of the same shape can
-be read in any test run. All compression is zstd, which packs 128 KiB of one byte into four.
+A naive reader takes seconds and gigabytes for such a file.
+
+Each function takes ``scale``, a number from 0 to 1, which reduces what the file claims. So a test run can read a
+smaller file of the same shape. All compression is zstd, which packs 128 KiB of one byte into four bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ LARGEST_FILE = 1_000_000
 
 @dataclass(frozen=True)
 class Hostile:
-    """``make(scale)`` gives the bytes; ``where`` is asked of the file, ``row_range`` read of it."""
+    """``make(scale)`` returns the bytes. ``where`` is a condition for the file, ``row_range`` the rows to read from
+    it."""
 
     name: str
     make: Callable[[float], bytes]
@@ -55,12 +58,12 @@ def _compressed(chunk: bytes) -> bytes:
 
 
 def framed(data: bytes) -> bytes:
-    """In compressed chunks."""
+    """Returns ``data`` in compressed chunks."""
     return b"".join(_compressed(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
 
 
 def repeated(piece: bytes, times: int) -> bytes:
-    """``piece`` so many times, framed, without ever holding all of it: chunks repeat."""
+    """Returns ``piece`` repeated ``times`` times, in compressed chunks. Equal chunks are compressed only once."""
     per_chunk = max(1, BLOCK // len(piece))
     whole, rest = divmod(times, per_chunk)
     return _compressed(piece * per_chunk) * whole + (_compressed(piece * rest) if rest else b"")
@@ -96,7 +99,8 @@ def orc(
     stride: int = 10_000,
     block: int = BLOCK,
 ) -> bytes:
-    """A file. ``more_stripes``: from the last stripe's information, framed messages of more. ``metadata`` is framed."""
+    """Returns a file. ``more_stripes`` gets the last stripe's information and returns the compressed messages of
+    further stripes. ``metadata`` is compressed already."""
     out = bytearray(b"ORC")
     messages = b""
     last = (3, 0, 0, 0, 0)
@@ -126,7 +130,7 @@ def row_type(*kinds: str) -> list[bytes]:
 
 
 def constant_rle(value: int, count: int) -> bytes:
-    """RLEv1: ``count`` times an unsigned value, framed; a run is 130 values in a few bytes."""
+    """Returns an unsigned value ``count`` times in RLEv1, compressed. A run has 130 values in a few bytes."""
     return repeated(bytes([127, 0]) + varint(value), -(-count // 130))
 
 
@@ -149,7 +153,7 @@ def rows_beyond_counting(scale: float) -> bytes:
 
 @hostile(where="a > 5", row_range=(5, 10**10))
 def rows_in_tiny_groups(scale: float) -> bytes:
-    """A stride of 1, and an index that has an entry for each row."""
+    """The row index stride is 1, so the index has an entry for each row."""
     groups = int(20_000_000 * scale)
     index = repeated(b"\x0a\x00", groups)
     return orc(
@@ -227,7 +231,7 @@ def statistics_of_the_file(scale: float) -> bytes:
 
 @hostile(where="a > 5")
 def statistics_of_stripes(scale: float) -> bytes:
-    """300 MB of Metadata."""
+    """The Metadata message has 300 MB."""
     size = int(300_000_000 * scale) // 2
     metadata = framed(varint(1 << 3 | 2) + varint(2 * size)) + repeated(blob(1, b""), size)
     return orc(row_type("bigint"), [Stripe(100, [(DATA, 1, constant_rle(1, 130))], [DIRECT] * 2)], metadata=metadata)
@@ -241,7 +245,7 @@ def statistics_of_absent_stripes(scale: float) -> bytes:
 
 @hostile(where="a > 5")
 def statistics_of_numbers(scale: float) -> bytes:
-    """A typed part that repeats a million times."""
+    """The typed part of the statistics is repeated a million times."""
     one = statistics(100, False, blob(2, uint(1, 2) + uint(2, 200)))
     whole = blob(1, blob(1, b"") + varint(1 << 3 | 2) + varint(len(one) * int(1_000_000 * scale)))[:0]
     count = int(3_000_000 * scale)
@@ -284,7 +288,7 @@ def columns_of_one_name(scale: float) -> bytes:
 
 @hostile()
 def long_names(scale: float) -> bytes:
-    """Names of 100 KB, and structs in structs, so that paths are long."""
+    """Column names have 100 KB, and structs are nested, so that paths are long."""
     name = "n" * int(100_000 * scale)
     depth = 100
     types = [type_message("struct", [level + 1], [name]) for level in range(depth)] + [type_message("bigint")]
@@ -431,7 +435,7 @@ def nulls(scale: float) -> bytes:
 
 @hostile(where="a > 5")
 def windows(scale: float) -> bytes:
-    """Many columns, each with a chunk of 8 MB."""
+    """There are many columns, each with a chunk of 8 MB."""
     count = int(500 * scale) + 1
     data = repeated(b"\x7f\0\x02", BLOCK // 3)
     types = [type_message("struct", range(1, count + 1), ["a", *(f"c{i}" for i in range(1, count))])]
@@ -441,7 +445,7 @@ def windows(scale: float) -> bytes:
 
 @hostile()
 def empty_chunks(scale: float) -> bytes:
-    """A stream of chunks without a byte, 3 stored bytes each."""
+    """The stream consists of empty chunks. Each has only its header of 3 bytes."""
     empties = b"\x01\0\0" * int(300_000 * scale)
     data = empties + constant_rle(1, 1000)
     return orc(row_type("bigint"), [Stripe(1000, [(DATA, 1, data)], [DIRECT] * 2)])
@@ -449,7 +453,7 @@ def empty_chunks(scale: float) -> bytes:
 
 @hostile(row_range=(10**9, 10**9 + 5))
 def rows_to_pass_over(scale: float) -> bytes:
-    """A range far into a stripe without an index."""
+    """The row range starts far inside a stripe that has no index."""
     rows = int(2_000_000_000 * scale) + 10**9
     return orc(row_type("string"), [_strings(rows, 10, 10, constant_rle(0, rows))])
 
@@ -459,7 +463,7 @@ def rows_to_pass_over(scale: float) -> bytes:
 
 @hostile(where="a = 5")
 def indexes_of_columns(scale: float) -> bytes:
-    """An index of 1 MiB for each of many columns."""
+    """Each of many columns has an index of 1 MiB."""
     groups = int(500_000 * scale) + 1
     count = 300
     index, data = repeated(b"\x0a\x00", groups), constant_rle(1, 200)
@@ -471,7 +475,7 @@ def indexes_of_columns(scale: float) -> bytes:
 
 @hostile(where="a = 5", row_range=(3, 7))
 def index_with_positions(scale: float) -> bytes:
-    """Entries of a million positions each."""
+    """Each index entry has a million positions."""
     entry = int(1_000_000 * scale)
     groups = 50
     index = b"".join([framed(varint(1 << 3 | 2) + varint(entry * 2)) + repeated(uint(1, 0), entry)] * groups)

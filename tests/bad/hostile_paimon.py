@@ -1,6 +1,7 @@
-"""Small files of Paimon's that claim much: bodies of indexes, containers, deletion vectors, Puffin files.
+"""Small Paimon files that claim to hold much: bodies of indexes, containers, deletion vectors, Puffin files.
 
-Each is made by a function, says what is asked of it, and what becomes of that: "accepted", or a pattern of the error.
+A function makes each file. ``Attack`` says what a user does with it and what the result is: "accepted", or a pattern of
+the error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_ROWS = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Attack:
-    """``ask`` is what a user does with the bytes of ``make``; ``answer``: a pattern of what becomes of it."""
+    """``ask`` is what a user does with the bytes of ``make``. ``answer`` is "accepted" or a pattern of the error."""
 
     name: str
     make: Callable[[], bytes]
@@ -44,7 +45,7 @@ def attack(ask: Callable[[bytes], object], answer: str) -> Callable[[Callable[[]
 
 
 def full_runs(containers: int) -> bytes:
-    """A bitmap of 65,536 rows in each 14 bytes."""
+    """Returns a bitmap that claims 65,536 rows in every 14 bytes."""
     head = struct.pack("<I", 12347 | (containers - 1) << 16) + b"\xff" * ((containers + 7) // 8)
     keys = b"".join(struct.pack("<HH", key, 0xFFFF) for key in range(containers))
     offsets = bytes(4 * containers) if containers >= 4 else b""
@@ -57,7 +58,7 @@ def full_bitsets(containers: int) -> bytes:
 
 
 def ask_index(kind: str) -> Callable[[bytes], object]:
-    """Every operator, and reading it all."""
+    """Returns a function that evaluates every operator on the index and reads all of it."""
 
     def ask(body: bytes) -> None:
         index = paimon.read_index(kind, body, "INT")
@@ -108,7 +109,7 @@ def bitmap_of_claimed_blocks() -> bytes:
 
 
 def range_bitmap(places: Sequence[tuple[int, int]], stored: bytes) -> bytes:
-    """Of one value, 5."""
+    """Returns a range-bitmap with a single value, 5."""
     dictionary = struct.pack(">iBiii", 13, 1, 1, 4, 25) + struct.pack(">iBiiiiii", 0, 1, 5, 0, 0, 0, 0, 4)
     head = struct.pack(">iBiiiii", 21, 1, MOST_ROWS, 1, 5, 5, len(dictionary)) + dictionary
     indexes = b"".join(struct.pack(">ii", *place) for place in places)
@@ -158,7 +159,8 @@ def bloom_of_claimed_functions() -> bytes:
 
 
 def _container(entries: int, place: Callable[[int, int], tuple[int, int]], payload: bytes) -> bytes:
-    """``place(entry, start of the payloads)``: start and length."""
+    """Returns a container. ``place(entry, start of the payloads)`` returns the start and length of an entry's
+    payload."""
     heads = [struct.pack(">H", 6) + b"%06d" % i + struct.pack(">iH", 1, 6) + b"bitmap" for i in range(entries)]
     start = 20 + sum(len(head) + 8 for head in heads) + 4
     placed = b"".join(head + struct.pack(">ii", *place(i, start)) for i, head in enumerate(heads))

@@ -1,4 +1,5 @@
-"""Small files of tables and index directories that claim much: manifests, snapshots, schemas, catalogs, splits."""
+"""Small files of tables and index directories that claim to hold much: manifests, snapshots, schemas, catalogs,
+splits."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def _text(data: bytes) -> bytes:
 
 
 def avro(schema: Any, blocks: Sequence[tuple[int, bytes]], codec: str = "null") -> bytes:
-    """``blocks``: records and bytes, as stored."""
+    """Returns an Avro file. ``blocks``: the number of records and the stored bytes of each block."""
     out = b"Obj\x01" + _long(2) + _text(b"avro.schema") + _text(json.dumps(schema).encode())
     out += _text(b"avro.codec") + _text(codec.encode()) + _long(0) + b"S" * 16
     return out + b"".join(_long(count) + _long(len(block)) + block + b"S" * 16 for count, block in blocks)
@@ -101,7 +102,7 @@ def a_snappy_block_that_claims_much() -> bytes:
 
 @attack(ask_avro, "accepted")
 def many_blocks() -> bytes:
-    """Each of which once took the room of the largest."""
+    """There are many small blocks. A reader once allocated the size of the largest block for each of them."""
     return avro(_ONE_BYTE, [(1, zstandard.compress(b"\0"))] * 20_000, "zstandard")
 
 
@@ -131,7 +132,7 @@ def an_array_of_a_negative_count() -> bytes:
 
 @attack(ask_avro, _MEMORY)
 def nulls_that_double() -> bytes:
-    """Types that name each other twice: each level has twice the values, and none takes a byte."""
+    """Each type names the one below it twice. So each level has twice as many values, and no value takes a byte."""
     fields, kind = [{"name": "a", "type": "long"}], "null"
     for level in range(28):
         two = [{"name": name, "type": kind} for name in "lr"]
@@ -142,7 +143,8 @@ def nulls_that_double() -> bytes:
 
 @attack(ask_avro, "nested more than 32 levels deep")
 def types_that_name_each_other() -> bytes:
-    """As deep as there are types, where each is written at the same level: fastavro's C ended the process."""
+    """The types are defined side by side, but each names the one before it, so values are nested 8,000 levels deep.
+    fastavro's C code crashed the process."""
     fields, kind = [], "int"
     for level in range(8_000):
         one = {"type": "record", "name": f"t{level}", "fields": [{"name": "l", "type": kind}]}
@@ -237,7 +239,7 @@ def schema_of_a_wide_row() -> bytes:
 
 @attack(ask_schema, "twice in its partitionKeys")
 def schema_of_many_keys() -> bytes:
-    """Each of which was looked for among all columns."""
+    """The schema has many partition keys. A reader once searched all columns for each of them."""
     fields = [{"id": i, "name": f"c{i}", "type": "INT"} for i in range(12_000)]
     return _schema(fields=fields, partitionKeys=["c11999"] * 40_000)
 
@@ -347,7 +349,8 @@ def split_of_a_deep_predicate() -> bytes:
 
 @attack(predicate_from_json_text, "nested more than 100 levels deep")
 def predicate_that_is_deep() -> bytes:
-    """Which was read, and then asked of every row group with a frame for each level."""
+    """The predicate is deeply nested. It was once accepted, and evaluated for every row group with a stack frame for
+    each level."""
     leaf = '{"column":["a"],"op":"GT","literals":[1],"negated":false}'
     return (f'{{"and":[{leaf},' * 300 + leaf + "]}" * 300).encode()
 

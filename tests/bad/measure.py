@@ -1,8 +1,9 @@
-"""Reads hostile files in this process and says what that took: a line of JSON for each task.
+"""Reads hostile files in this process and prints the cost of each task as a line of JSON.
 
     python tests/bad/measure.py columns windows --tasks open explain count batch --scale 1
 
-Processor time (all threads) and the growth of the peak of resident memory, beyond a process that has read a small file.
+The cost is the processor time of all threads, and the growth of the peak of resident memory. Both are measured in a
+process that has read a small file before.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def measure(task: Callable[[], None]) -> dict[str, Any]:
 
 
 def _peak(*, reset: bool = False) -> float:
-    """Peak resident memory in MB; ``reset`` starts a new peak at what is held now."""
+    """Returns the peak of resident memory in MB. ``reset`` starts a new peak at the current memory."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -26,7 +26,7 @@ def set_bytes(data: bytes, other: bytes, random: Random) -> bytes:
 
 
 def truncate(data: bytes, other: bytes, random: Random) -> bytes:
-    """Cuts the end off, or a piece out of the middle, so that the tail stays whole."""
+    """Cuts off the end, or cuts a piece out of the middle so that the tail stays complete."""
     start = random.randrange(len(data))
     if random.random() < 0.4:
         return data[:start]
@@ -78,7 +78,7 @@ OF_KIND = {
 
 
 def mutate(kind: str, data: bytes, other: bytes, random: Random) -> tuple[str, bytes]:
-    """The name of the damage and the damaged bytes; sometimes two damages."""
+    """Returns the name of the damage and the damaged bytes. Sometimes there are two damages."""
     names = []
     for _ in range(random.choice((1, 1, 1, 2))):
         if not data:
@@ -90,7 +90,8 @@ def mutate(kind: str, data: bytes, other: bytes, random: Random) -> tuple[str, b
 
 
 def _place(length: int, random: Random) -> int:
-    """Anywhere, but half of the time near the end, where the tail is, or near the start, where heads are."""
+    """Returns a random place. In half of the cases it is near the end, where the tail is, or near the start, where
+    headers are."""
     near = random.random()
     if near < 0.35:
         return max(0, length - 1 - random.randrange(min(length, 600)))

@@ -34,7 +34,7 @@ class OrcParts:
 
     @classmethod
     def parse(cls, data: bytes) -> OrcParts:
-        """Raises ``ValueError`` where the file is not whole enough to be taken apart."""
+        """Raises ``ValueError`` if the file is too damaged to be taken apart."""
         if len(data) < 4 or data[-1] >= len(data):
             raise ValueError("no tail")
         end = len(data) - 1 - data[-1]
@@ -49,7 +49,8 @@ class OrcParts:
         return cls(stripes, unframe(data[metadata_at:footer_at], codec, block), footer, postscript)
 
     def to_bytes(self) -> bytes:
-        """The file again, every stream and message in original chunks, every length as it has become."""
+        """Returns the file again. Every stream and message is in original (not compressed) chunks, and all lengths
+        fit."""
         codec, block = self.postscript.int(2), max(1, self.postscript.int(3, 262144))
         out = bytearray(b"ORC")
         self.footer.fields = [item for item in self.footer.fields if item.number != 3]
@@ -134,7 +135,8 @@ def _decompress(body: bytes, codec: int, block: int) -> bytes:
 
 
 def damage_inside(data: bytes, random: Random) -> bytes:
-    """Damages one message or one stream of an ORC file behind its compression; other bytes where there is no file."""
+    """Damages the decompressed content of one message or stream of an ORC file. If ``data`` is no ORC file, damages its
+    bytes."""
     parts = OrcParts.parse(data)
     choice = random.choice(("footer", "metadata", "postscript", "stripe footer", "stream", "stream", "stream"))
     if choice == "footer":

@@ -24,7 +24,7 @@ class Message:
 
     @classmethod
     def parse(cls, data: bytes) -> Message:
-        """Raises ``ValueError`` where the bytes are no message."""
+        """Raises ``ValueError`` if the bytes are no message."""
         fields, at = [], 0
         while at < len(data):
             tag, at = read_varint(data, at)
@@ -63,7 +63,7 @@ class Message:
         return found[-1] if found else default
 
     def set(self, number: int, value: int) -> None:
-        """Changes the last such field, or adds one."""
+        """Changes the last field with this number, or adds one."""
         if found := self.all(number):
             found[-1].value = value
         else:

@@ -1,4 +1,4 @@
-"""What the fuzzer does with damaged bytes: everything a user would, up to a bound of rows."""
+"""What the fuzzer does with damaged bytes: everything that a user would do, up to a number of rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
             rows += batch.num_rows
             if rows > MOST_ROWS:
                 break
-    path = Path("damaged.orc")  # the worker stands in a folder of its own; local files are read by code of their own
+    # Local files are read by other code than bytes. Each worker has its own working directory.
+    path = Path("damaged.orc")
     path.write_bytes(data)
     with orcidx.open(path) as file:
         for predicate in _predicates(file.schema):
@@ -40,7 +41,7 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
 
 
 def _predicates(schema: pa.Schema) -> list[Any]:
-    """A point lookup and a null test on the first few columns that can be compared with a literal."""
+    """Returns a point lookup and a null test for each of the first columns that can be compared with a literal."""
     predicates = []
     for column in schema:
         if pa.types.is_integer(column.type):

@@ -1,4 +1,4 @@
-"""A small file with every byte damaged in turn, and cut at every byte: only orcidx's own errors, whatever is read."""
+"""A small file is damaged at each byte in turn, and cut at each byte. Reading it raises only orcidx's own errors."""
 
 import datetime
 import decimal
@@ -34,7 +34,7 @@ def small_file(compression: pyorc.CompressionKind) -> bytes:
 
 
 def outcome(data: bytes) -> str:
-    """What becomes of reading everything, and a few rows by the indexes."""
+    """Reads everything, and a few rows by the indexes. Returns what happens."""
     try:
         with orcidx.open(data) as file:
             for where in (None, "n = 25"):

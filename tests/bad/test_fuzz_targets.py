@@ -1,4 +1,4 @@
-"""The coverage-guided targets still run: with each of their seeds, and with some damaged ones, without a fuzzer."""
+"""The coverage-guided fuzz targets still run without a fuzzer, with each of their seeds and with some damaged seeds."""
 
 import importlib
 from random import Random

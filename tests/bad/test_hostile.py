@@ -1,4 +1,4 @@
-"""Small files that claim much: what it takes to open, explain, count and read a batch of each is bounded."""
+"""The cost to open, explain and count small files that claim to hold much, and to read a batch of them, is bounded."""
 
 import json
 import os
@@ -82,7 +82,7 @@ ALONE = {
 
 @pytest.fixture(scope="module", autouse=True)
 def warmed() -> None:
-    """Modules load at the first use, which is no cost of a file."""
+    """Loads all modules. They are loaded at their first use, which must not count as the cost of a file."""
     warm()
 
 

@@ -1,4 +1,4 @@
-"""Small files of Paimon's that claim much: what it takes to read and to ask each is bounded."""
+"""The cost to read and to query small Paimon files that claim to hold much is bounded."""
 
 import os
 import re

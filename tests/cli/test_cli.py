@@ -137,6 +137,7 @@ def test_debug_keeps_the_exit_code_and_shows_the_traceback(orcidx_command, tmp_p
 
 
 def test_storage_options_may_be_truth_values() -> None:
-    """s3fs takes any text for true: ``anon=false`` would mean the opposite."""
+    """Texts such as "false" become booleans. s3fs takes any text for true, so ``anon=false`` would mean
+    ``anon=True``."""
     given = ("anon=false", "use_ssl=True", "key=12", "endpoint_url=http://h?a=b")
     assert parse_storage_options(given) == {"anon": False, "use_ssl": True, "key": "12", "endpoint_url": "http://h?a=b"}

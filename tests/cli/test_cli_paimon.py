@@ -147,7 +147,7 @@ def test_dv_show(orcidx_command, name):
 
 
 def test_dv_show_of_billions_of_positions_makes_no_list_of_them(orcidx_command, tmp_path, monkeypatch):
-    """Runs hold them in half a megabyte; as numbers they take 16 GB."""
+    """The positions are runs that take half a megabyte. As a list of numbers they would take 16 GB."""
     monkeypatch.setattr(paimon.DeletionVector, "positions", property(lambda vector: pytest.fail("asked for them all")))
     (tmp_path / "dv").write_bytes(b"\x01" + vector_of_billions_of_rows())
     code, out, _ = orcidx_command("dv", "show", str(tmp_path / "dv"), "--json")
@@ -198,7 +198,7 @@ def test_table_info(orcidx_command):
 
 
 def test_table_aggregate(orcidx_command):
-    """Deleted rows are in no total."""
+    """Totals do not include deleted rows."""
     words = ("table", "aggregate", WITH_VECTORS, "-s", "count(*) as n, max(id) as last")
     code, out, err = orcidx_command(*words, "--where", "id < 100", "--json", "--explain")
     rows = paimon.open_table(WITH_VECTORS).scan(["id"], "id < 100").to_table()["id"].to_pylist()
@@ -238,7 +238,7 @@ def test_table_explain(orcidx_command, tmp_path):
 
 
 def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
-    """It said "not checked" of columns that the file has not, and went on with 0."""
+    """The command said "not checked" for columns that the file does not have, and exited with 0."""
     import pyarrow as pa
     from pyarrow import orc
 
@@ -288,7 +288,7 @@ def test_table_changes_are_shown_first_and_made_with_yes(orcidx_command, tmp_pat
 
 
 def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
-    """The library had an option for such tables, and the shell could not open them at all."""
+    """The library had an option for such tables, but the command line did not."""
     memory = fsspec.filesystem("memory")
     folder = PaimonTable(tmp_path / "t")
     folder.schema({0: ("a", "INT")})
@@ -314,7 +314,7 @@ def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_pa
 
 
 def test_index_check_holds_no_python_object_a_row(orcidx_command, tmp_path: Path) -> None:
-    """Row numbers were a list and two sets: 200 MB and a second for each million of them."""
+    """Row numbers were kept in a list and two sets, which took 200 MB and a second for each million of rows."""
     one, made = tmp_path / "one.orc", str(tmp_path / "one.idx")
     pyarrow.orc.write_table(pa.table({"id": pa.repeat(pa.scalar(7), 300_000)}), one)
     assert orcidx_command("index", "build", str(one), "-o", made, "--bitmap", "id")[0] == 0

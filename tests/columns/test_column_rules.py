@@ -112,7 +112,7 @@ def test_dictionary() -> None:
     "lengths", [(0,), (1,), (5,), (0, 1), (3, 8), (2, 16), (9, 17), (1, 32), (1, 33), (100,)], ids=str
 )
 def test_dictionary_entries_of_all_lengths(rng: np.random.Generator, lengths: tuple[int, ...], nulls: bool) -> None:
-    """Entries are copied in moves of 8, 16 and 32 bytes, or as long as they are."""
+    """Entries are copied in steps of 8, 16 or 32 bytes, or with their exact length."""
     sizes = [*lengths, *(int(size) for size in rng.choice(lengths, 18))]
     entries = [rng.integers(97, 123, size).astype(np.uint8).tobytes() for size in sizes]
     picked = [int(index) for index in rng.integers(0, len(entries), 9000)]
@@ -182,7 +182,8 @@ def test_strings_as_dictionaries_and_views() -> None:
     assert array.type == pa.dictionary(pa.int32(), pa.string())
     assert array.dictionary.to_pylist() == ["a", "bc"]
     assert array.to_pylist() == ["bc", "a", "bc"]
-    assert dictionary(1, 0).read(strings="dictionary").type == pa.string()  # some other stripe is direct
+    # Without column.dictionaries, the column is direct in another stripe, so its type is string.
+    assert dictionary(1, 0).read(strings="dictionary").type == pa.string()
     view = dictionary(1, 0).read(strings="view")
     assert view.type == pa.string_view()
     assert view.to_pylist() == ["bc", "a"]
@@ -270,7 +271,7 @@ def test_a_huge_length_allocates_nothing(length: int) -> None:
     column.limits = Limits(64 << 20)
     with pytest.raises(BatchTooLarge):
         column.read()
-    column.limits = Limits(None)  # a single row, which cannot be split
+    column.limits = Limits(None)  # the error for a single row, which cannot be split into smaller batches
     with pytest.raises(Unsupported, match=r"the lists of a row have \d+ elements|one row .* held_bytes"):
         column.read()
 
@@ -305,7 +306,7 @@ def test_lengths_that_add_up_to_too_much_to_skip() -> None:
     ids=["repeated", "direct", "long steps", "short steps", "long differences", "short differences"],
 )
 def test_days_beyond_32_bits_are_refused_in_runs_of_every_form(run: Run) -> None:
-    """Alone, and in a row of runs that are decoded together."""
+    """The run with such a day stands alone, and among runs that are decoded together."""
     others = direct(range(300), signed=True).data
     for before, behind in ((0, 0), (0, 1), (1, 1)):
         data = others * before + run.data + others * behind
@@ -372,7 +373,7 @@ def test_bytes_beyond_the_limit(kind: TypeKind) -> None:
     column = raw_column(kind, {LENGTH: unsigned(10, 10), DATA: b"x" * 20}, 2, limits=Limits(31))
     with pytest.raises(BatchTooLarge):
         column.read()
-    column.limits = Limits(32)  # and twelve for the offsets
+    column.limits = Limits(32)  # 20 bytes of data and 12 bytes of offsets
     assert len(column.read()) == 2
 
 
@@ -393,7 +394,7 @@ def test_a_string_longer_than_its_stream_is_found_early() -> None:
 
 
 def test_small_integers_wrap() -> None:
-    """As ORC Java and C++ read them."""
+    """A value that is too large for SHORT or INT wraps around, as in ORC Java and ORC C++."""
     assert values(raw_column(TypeKind.SHORT, {DATA: signed(40_000)}, 1)) == [-25_536]
     assert values(raw_column(TypeKind.INT, {DATA: signed(1 << 31)}, 1)) == [-(1 << 31)]
 

@@ -87,7 +87,7 @@ def test_scales_above_the_types() -> None:
 
 @pytest.mark.parametrize(("rounding", "expected"), [("truncate", [1, -1, 1, 0]), ("half_up", [2, -2, 1, 1])])
 def test_digits_beyond_the_types_scale(rounding: str, expected: list[int]) -> None:
-    """1.5, -1.5, 1.49, 0.5 at scale 0: ORC C++ cuts, ORC Java rounds half up."""
+    """The values are 1.5, -1.5, 1.49 and 0.5, read at scale 0. ORC C++ truncates them, ORC Java rounds half up."""
     data = b"".join(varint(zigzag(number)) for number in (15, -15, 149, 5)).hex()
     scales = v1_literals([1, 1, 2, 1], signed=True).data.hex()
     assert unscaled(data, 4, scales, decimal_rounding=rounding) == expected
@@ -145,7 +145,7 @@ def test_decimal64_beyond_the_precision() -> None:
 @pytest.mark.parametrize("scales", [(2,), (0, 1, 2), (2, 3), (7,), (-1, 2)])
 @pytest.mark.parametrize("scale", [2, 7, 12])
 def test_many_decimals(rng: np.random.Generator, sizes: tuple[int, ...], scales: tuple[int, ...], scale: int) -> None:
-    """Blocks of small and large varints, in any mixture, at one scale or several."""
+    """The decimals are blocks of small and large varints in any mixture, at one scale or several scales."""
     rows = 2500
     bits = [7 * int(size) for size in rng.choice(sizes, rows)]
     codes = [(1 << bit - 1) + int.from_bytes(rng.bytes(16)) % (1 << bit - 1) for bit in bits]
@@ -170,7 +170,8 @@ def test_many_decimals(rng: np.random.Generator, sizes: tuple[int, ...], scales:
 
 @pytest.mark.parametrize("precision", [4, 5, 6, 9])
 def test_the_precision_bounds_small_decimals(precision: int) -> None:
-    """The largest number of so many digits is read, the one after it is not, at the scale as below it."""
+    """The largest number of ``precision`` digits is read, and the next one is refused: at the type's scale and below
+    it."""
     for digits in (2, 1, 0):
         largest = 10 ** (precision - 2 + digits) - 1
         for value, fits in ((largest, True), (-largest, True), (largest + 1, False), (-largest - 1, False)):
@@ -223,7 +224,7 @@ def stamps(*pairs: tuple[int, int], kind=TypeKind.TIMESTAMP, timezone="UTC", hyb
 
 
 def test_rows_of_the_cpp_tests() -> None:
-    """Of ORC C++'s own tests: 1900 to 2000, with fractions of every kind."""
+    """The timestamps are from ORC C++'s own tests: years 1900 to 2000, with fractions of every kind."""
     data = "f69ff4c6bd03ffecf3bc03ffb1f8841b9d86d7fa1a9db8cddc1a9deac3be1a9d9cbaa01a9d88a6821a9dba9ce4199deee1cd18"
     nanos = "f600a8d1f9d603009e01ec76f476fc7684778c77fd0b"
     column = raw_column(TypeKind.TIMESTAMP, {DATA: data, SECONDARY: nanos}, 10, encoding=V1)
@@ -243,7 +244,7 @@ def test_rows_of_the_cpp_tests() -> None:
 
 
 def test_rows_of_the_cpp_tests_with_nulls() -> None:
-    """Written in California, in summer."""
+    """The rows were written in California, in summer."""
     streams = {PRESENT: "ffcc", DATA: "fcbbb5be31a1eee210f892ee0f92a0d430", SECONDARY: "01085e"}
     column = raw_column(TypeKind.TIMESTAMP, streams, 8, encoding=V1, timezone="America/Los_Angeles")
     assert column.read(timestamp_unit="ms").cast("string").to_pylist() == [
@@ -265,7 +266,7 @@ def test_nanoseconds_without_their_zeros(zeros: int) -> None:
 
 
 def test_fractions_before_1970() -> None:
-    """Java truncates milliseconds: a fraction of a millisecond or more belongs to the second before (ORC-763)."""
+    """Java's writer truncates towards 1970, so a fraction of 1 ms or more belongs to the second before (ORC-763)."""
     assert stamps((-5, 999_999 << 3), (-5, 1_000_000 << 3), (-5, 0), (0, 5 << 3 | 7)) == [
         -5 * 10**9 + 999_999,
         -6 * 10**9 + 1_000_000,
@@ -295,7 +296,8 @@ def test_seconds_that_are_no_date(seconds: int, unit: str) -> None:
 
 
 def test_units() -> None:
-    pair = (-2, 123_456_789 << 3)  # 3 seconds before 1970, and a fraction
+    # This is -3 s plus a fraction: before 1970, Java's writer stores seconds truncated towards 1970, so -2.
+    pair = (-2, 123_456_789 << 3)
     assert stamps(pair, timestamp_unit="ns") == [-2_876_543_211]
     assert stamps(pair, timestamp_unit="us") == [-2_876_544]
     assert stamps(pair, timestamp_unit="ms") == [-2_877]
@@ -316,7 +318,8 @@ def test_years_that_nanoseconds_do_not_reach(year: int, kind: TypeKind) -> None:
 
 
 def test_the_writers_zone() -> None:
-    """DATA counts from 2015 on the writer's clock; the wall clock comes out, in summer as in winter."""
+    """DATA holds seconds since 2015 by the writer's clock. The result is the writer's wall clock, in summer and
+    winter."""
     la_2015 = 8 * 3600  # seconds from midnight UTC to midnight there
     winter, summer = EPOCH - 86_400, EPOCH + 200 * 86_400
     assert stamps((winter, 0), timezone="America/Los_Angeles") == [winter * 10**9]
@@ -375,7 +378,7 @@ def test_the_oldest_date_fits_both_calendars() -> None:
 
 
 def test_timestamps_of_the_hybrid_calendar() -> None:
-    """Label 0001-01-01 00:00 is -62135769600 there and -62135596800 in the proleptic calendar."""
+    """The date 0001-01-01 00:00 is -62135769600 in the hybrid calendar and -62135596800 in the proleptic one."""
     assert stamps((-62_135_769_600, 0), hybrid=True, timestamp_unit="s") == [-62_135_596_800]
     assert stamps((-62_135_769_600, 0), hybrid=True, timestamp_unit="s", calendar="stored") == [-62_135_769_600]
     assert stamps((-62_135_769_600 - 1, 5 << 3 | 7), hybrid=True, timestamp_unit="ms") == [-62_135_596_800_000 - 1500]

@@ -1,4 +1,4 @@
-"""The loops that do the I/O for step generators give the same results, and work ahead when they may."""
+"""The loops that do the I/O for step generators all give the same results, and fetch ahead where this is allowed."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from orcidx.fetching.drive import PENDING, Fetch, Turn, arun_in_turn, off_loop, 
 
 
 class Storage:
-    """Answers a range with its own numbers, and remembers what was asked."""
+    """Answers each range with the text "offset+length", and keeps a list of the ranges that were asked for."""
 
     def __init__(self, is_local=False):
         self.asked = []
@@ -23,7 +23,7 @@ class Storage:
 
 
 class List:
-    """Turns that are all there; each finish is written down."""
+    """A list of turns that are all known from the start. It notes each turn that finishes."""
 
     def __init__(self, storage, *starts):
         self.finished = []
@@ -74,7 +74,7 @@ def test_in_turn(is_local):
 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_the_turn_that_runs_asks_before_the_one_behind_it(awaited):
-    """What they share, such as footers that come together, is laid out by the first."""
+    """The first turn lays out the requests that the turns share, such as one request for several footers."""
     order = []
 
     def asks(name):
@@ -101,7 +101,7 @@ def test_the_next_is_fetched_but_not_decoded_ahead():
 
 
 def shared_steps(name, shared):
-    """Needs what one of the turns reads for all of them."""
+    """Steps of a turn that needs a footer. One turn fetches the footer for all turns."""
     while "coming" in shared:
         yield PENDING
     if "footer" not in shared:

@@ -17,7 +17,7 @@ UTC = dt.UTC
 
 @dataclass(frozen=True)
 class Kind:
-    """``make(i)``: the value of row ``i``, never None."""
+    """A column type and its values. ``make(i)`` returns the value of row ``i``, which is never None."""
 
     orc: str
     arrow: pa.DataType
@@ -26,7 +26,7 @@ class Kind:
 
 
 def _timestamp(i: int) -> dt.datetime:
-    # Nothing between -1 s and 0, where writers lose the sign; whole milliseconds, whole seconds and microseconds.
+    # No value is between -1 s and 0, because writers lose the sign there. Fractions are none or microseconds.
     return dt.datetime(1969, 12, 20) + dt.timedelta(hours=i, microseconds=(i % 5) * 123_457 if i % 3 else 0)
 
 
@@ -55,7 +55,7 @@ KINDS: dict[str, Kind] = {
 
 
 def list_of(kind: Kind) -> Kind:
-    """Lists of none to four elements, some of them null."""
+    """Lists of zero to four elements, some of which are null."""
 
     def make(i: int) -> Any:
         return [None if (i + j) % 4 == 3 else kind.make(i + j) for j in range(i % 5)]
@@ -73,7 +73,7 @@ def map_of(kind: Kind) -> Kind:
 
 
 def struct_of(kind: Kind) -> Kind:
-    """Structs of the value, sometimes null, and a number."""
+    """Structs of a value, which is sometimes null, and a number."""
 
     def make(i: int) -> Any:
         return (None if i % 4 == 3 else kind.make(i), i)
@@ -97,7 +97,7 @@ PATTERNS: dict[str, Callable[[int], bool]] = {
 
 
 def write(kind: Kind, rows: int, *, compression: str, stride: int, root_nulls: bool = False) -> tuple[bytes, pa.Table]:
-    """A file with a column for each pattern of nulls, and the table that it must read as."""
+    """Writes a file with a column for each pattern of nulls. Returns the file and the table that a reader must get."""
     columns = [[None if null(i) else kind.make(i) for i in range(rows)] for null in PATTERNS.values()]
     if root_nulls:
         columns = [[None if i % 5 == 2 else value for i, value in enumerate(column)] for column in columns]
@@ -121,7 +121,7 @@ def write(kind: Kind, rows: int, *, compression: str, stride: int, root_nulls: b
 
 
 def _arrow_values(values: Any, kind: pa.DataType) -> Any:
-    """pyorc's tuples and dicts as pyarrow wants them for structs and maps."""
+    """Converts pyorc's tuples and dicts to the forms that pyarrow takes for structs and maps."""
     return [_arrow_value(value, kind) for value in values]
 
 

@@ -34,7 +34,8 @@ Question = tuple[Any, pc.Expression, list[str] | None]
 
 @dataclass(frozen=True)
 class Stored:
-    """``id`` is clustered, ``key`` spread over all stripes and with bloom filters, ``city`` a dictionary."""
+    """A file: ``id`` is clustered, ``key`` is spread over all stripes and has bloom filters, ``city`` has a
+    dictionary."""
 
     data: bytes
     table: pa.Table
@@ -68,7 +69,7 @@ def _both(ids: pc.Expression) -> pc.Expression:
 
 
 def write(stripe_bytes: int) -> Stored:
-    """16 columns of twice ``ROWS`` rows, some 66 MB."""
+    """Writes a file of 16 columns with ``2 * ROWS`` rows, about 66 MB."""
     random = np.random.default_rng(stripe_bytes)
     total = 2 * ROWS
     columns: dict[str, Any] = {"id": np.arange(total) * 3}
@@ -83,8 +84,8 @@ def write(stripe_bytes: int) -> Stored:
 
 
 class Bytes:
-    """What a scan may fetch at most: indexes of the stripes that are pruned; of those that are read all data, and the
-    columns that the predicate asks about once more."""
+    """Computes how many bytes a scan may fetch at most. For each pruned stripe these are its index and footer. For each
+    stripe that is read, these are all of its data, and the columns of the predicate a second time."""
 
     def __init__(self, data: bytes) -> None:
         self._reader = OrcReader(open_reader(data))
@@ -118,7 +119,7 @@ def check(stored: Stored) -> None:
             ranges = [one.range for one in server.gets]
             assert len(ranges) == len(set(ranges)) == batches.metrics.requests
             asked = [name for name in stored.table.column_names if name in repr(where)]
-            over_read = 2 if "city" in asked else 1  # its index with its footer; a dictionary is one more
+            over_read = 2 if "city" in asked else 1  # one for the index and the footer, one for a dictionary
             assert len(ranges) <= 2 + 4 * len(left) + over_read * (alive - len(left)), (where, columns, ranges)
             sent = sum(one.sent for one in server.gets)
             assert sent <= room.most(alive, left, asked), (where, columns, sent)
@@ -143,7 +144,7 @@ def test_four_requests_for_smaller_and_larger_stripes(stripe_bytes: int) -> None
 
 
 def test_four_requests_with_large_bloom_filters(large: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Index sections that are too large to come whole: row indexes and bloom filters together in one request."""
+    """The index sections are too large to be fetched whole. One request fetches the row indexes and bloom filters."""
     monkeypatch.setattr(fetch_policy, "LARGEST_INDEX", 1 << 10)
     with RangeServer({"a.orc": large.data}) as server:
         for where, expression, columns in large.questions():
@@ -195,7 +196,7 @@ def test_a_chosen_merge_gap_trades_requests_for_bytes(large: Stored) -> None:
 
 
 def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
-    """More survivors than a batch holds, in few of many row groups: they are not flushed by a request each."""
+    """More rows survive than a batch holds, in a few of many row groups. No row group causes a request of its own."""
     rows = 400_000
     random = np.random.default_rng(5)
     kept = (np.arange(rows) // 1000) % 4 == 0
@@ -210,7 +211,8 @@ def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
 
 
 def test_more_than_half_the_budget_comes_at_once(large: Stored) -> None:
-    """Where the next stripe holds little: the byte budget is 64 MiB, the stripe 38 MB, and its half too little."""
+    """The byte budget is 64 MiB, so half of it is too little for a stripe of 38 MB. The stripe may take more than half
+    if the next stripe holds little."""
     rows = orcidx.open(large.data).stripes[0].rows - 6000
     with RangeServer({"a.orc": large.data}) as server:
         scan = orcidx.scan(f"{server.url}/a.orc", where=col("id") < 3 * rows - 1000)

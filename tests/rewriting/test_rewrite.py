@@ -495,7 +495,7 @@ def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
 
 
 def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
-    """Arrow's unions have no nulls of their own; copies keep those of the file."""
+    """Arrow's unions have no validity bitmap, so null unions cannot be encoded again. A copied stripe keeps them."""
     path = tmp_path / "u.orc"
     for rows, has_nulls in (([(3, 1), (1, None)], True), ([(3, 1), (1, "a")], False)):
         with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,u:uniontype<int,string>>") as writer:

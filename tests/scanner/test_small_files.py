@@ -135,7 +135,7 @@ def test_which_files_are_opened(paths: list[str], taken: list[str], monkeypatch:
 
 
 def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_path: Path, taken: list[str]) -> None:
-    """Files of several row groups, with a bloom filter, or asked about a timestamp; not one that is like the others."""
+    """A file is opened if it has several row groups or a bloom filter, or if the condition is on a timestamp."""
     table = table_of(0).append_column("at", pa.array([1_000_000] * ROWS, pa.timestamp("us")))
     made = {"groups": {"row_index_stride": 1000}, "bloom": {"bloom_filter_columns": [3]}, "plain": {}}
     for name, options in made.items():
@@ -144,7 +144,7 @@ def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_pat
     paths = [str(tmp_path / f"{name}.orc") for name in made]
     for where, wanted in ((col("word") == "w3", paths[2:]), (col("at").is_not_null(), [])):
         for path in paths:
-            orcidx.open(path).scan(where=where).to_table()  # known from here on
+            orcidx.open(path).scan(where=where).to_table()  # the metadata is cached from here on
         taken.clear()
         found = orcidx.scan(paths, where=where).to_table()
         assert taken == wanted
@@ -152,7 +152,8 @@ def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_pat
 
 
 def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) -> None:
-    """A split names the stripes of its file, which may be all that there are. Spark's tasks read such splits."""
+    """A split names the stripes of its file. A split that names all stripes is read without opening the file, as
+    Spark's tasks do."""
     path = str(tmp_path / "a.orc")
     with orcidx.OrcWriter(path, table_of(0).schema) as writer:
         for number in range(3):

@@ -94,7 +94,7 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
 def test_sidecars_of_tasks_beside_one_that_failed_are_named(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error named none of them."""
+    """The error did not name these sidecars before."""
     folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
     files: list[set[Path]] = []
     for start in (0, 100):
@@ -105,7 +105,8 @@ def test_sidecars_of_tasks_beside_one_that_failed_are_named(
     named = {path.name for path in folder.rglob("*.index")}
     (damaged,) = files[1] - files[0]
     damaged.write_bytes(damaged.read_bytes()[:-40])
-    monkeypatch.setattr(table_changes, "weigh", lambda sizes, *_: [0] * len(sizes))  # one after the other
+    # all files are in bin 0, so one task handles them one after the other
+    monkeypatch.setattr(table_changes, "weigh", lambda sizes, *_: [0] * len(sizes))
     with pytest.raises(CorruptFile) as caught:
         orcidx_spark.rewrite_file_index(spark, folder, spec={"bsi": {"id": {}}}, only_missing=False)
     (left,) = (path for path in folder.rglob("*.index") if path.name not in named)

@@ -111,7 +111,7 @@ _TEXT_LEAVES = (
 
 
 def _quoted(dice: random.Random, value: str) -> str:
-    """A literal of a text in one of Spark's spellings."""
+    """Returns a string literal for ``value``, quoted in one of the ways that Spark SQL allows."""
     kind = dice.randrange(4)
     if kind == 0 and "'" not in value:
         return f"r'{value}'"

@@ -82,7 +82,7 @@ def test_bits_any_order(stream: Stream, framing: str, data: st.DataObject) -> No
         else:
             at = data.draw(st.integers(0, len(bits)))
             index, bit = divmod(at, 8)
-            if verb == "seek 8" and bit == 0 and index:  # the same place, said the other way
+            if verb == "seek 8" and bit == 0 and index:  # the same place as bit 8 of the byte before
                 index, bit = index - 1, 8
             byte, consumed = stream.place(index)
             reader.seek(Positions(*chopped.position(byte), consumed, bit))

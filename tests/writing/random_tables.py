@@ -294,7 +294,7 @@ def _java_literal(value: Any, kind: str) -> str:
 
 
 def matching(leaf: Leaf, values: list[Any]) -> list[int]:
-    """The rows of which the leaf is TRUE: plain Python's comparisons, so that those with NaN are FALSE."""
+    """Returns the rows for which the leaf is TRUE. Python compares the values, so a comparison with NaN is FALSE."""
     found = []
     for row, value in enumerate(values):
         answer = _is_true(leaf, value)

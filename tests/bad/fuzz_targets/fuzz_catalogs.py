@@ -1,4 +1,4 @@
-"""The catalog of an index directory. Input: the ORC file, or what its metadata says."""
+"""The catalog of an index directory. Input: the ORC file, or the content of its metadata."""
 
 import json
 

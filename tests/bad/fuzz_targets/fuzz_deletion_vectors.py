@@ -1,6 +1,6 @@
-"""Deletion vectors: entries, index files, Puffin files; hash indexes. Input: which, then the bytes.
+"""Deletion vectors: entries, index files, Puffin files; hash indexes. Input: which of these, then the bytes.
 
-Checksums are made right, since no fuzzer finds them.
+The target corrects the checksums, because a fuzzer never finds right ones.
 """
 
 import zlib

@@ -1,4 +1,4 @@
-"""Splits that travelled as JSON. Input: the text."""
+"""Splits as they are sent, in JSON. Input: the text."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

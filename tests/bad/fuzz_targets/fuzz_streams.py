@@ -1,4 +1,4 @@
-"""The decoders of streams. Input: which one, how its bytes come, how many values, where to seek; then the bytes."""
+"""The decoders of streams. Input: the decoder, the pieces, the number of values, where to seek, then the bytes."""
 
 import array
 
@@ -20,7 +20,7 @@ BLOCK = 512
 
 
 class Pieces:
-    """A stream that its storage hands out in pieces."""
+    """A stream that storage delivers in pieces."""
 
     def __init__(self, data: bytes, piece: int) -> None:
         self.data = data

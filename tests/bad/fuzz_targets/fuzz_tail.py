@@ -13,7 +13,7 @@ MOST_TYPES = 50
 
 
 class End:
-    """A file of which the input is the end."""
+    """A file whose last bytes are the input."""
 
     name = "input"
 

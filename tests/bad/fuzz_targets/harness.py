@@ -1,6 +1,7 @@
-"""What every fuzz target shares: loading orcidx so that libFuzzer sees its branches, and handing over to it.
+"""Code that all fuzz targets share. It loads orcidx so that libFuzzer sees the branches, and starts libFuzzer.
 
-A target is a script ``fuzz_NAME.py`` with a function ``one(data)``, which lets pass what orcidx raises on purpose.
+A target is a script ``fuzz_NAME.py`` with a function ``one(data)``, which ignores the errors that orcidx raises on
+purpose.
 ``.ci/fuzz NAME`` builds for the sanitizers and runs it; tests/bad/test_fuzz_targets.py calls it with its seeds, without
 atheris.
 """
@@ -20,8 +21,8 @@ RANDOM_BYTES = 4096
 
 @contextlib.contextmanager
 def instrumented(*rooms: str) -> Iterator[None]:
-    """Modules of these packages (all of orcidx, unless named) that are imported inside count their branches, where a
-    fuzzer runs. What no input reaches costs the executions less when it is imported outside."""
+    """Counts the branches of modules that are imported in this context, if a fuzzer runs. Without names, this holds for
+    all packages of orcidx. Import modules that no input reaches outside of it, so that executions are faster."""
     if "atheris" in sys.modules or _is_main():
         import atheris
 
@@ -45,7 +46,7 @@ def fuzz(one: Callable[[bytes], None]) -> None:
 
 
 class Reader:
-    """Numbers from the front of the input, which choose what is done with the rest; 0 at its end."""
+    """Reads numbers from the start of the input. They decide what is done with the rest. At the end it returns 0."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

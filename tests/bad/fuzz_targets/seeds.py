@@ -27,7 +27,7 @@ ROW_INDEX, BLOOM, BLOOM_UTF8 = 6, 7, 8
 
 
 def seeds(target: str) -> Iterator[bytes]:
-    """Whole inputs of a target, small enough to be worth mutating."""
+    """Yields complete inputs of a target that are small enough for mutations."""
     for seed in _MAKERS[target]():
         if len(seed) <= (WHOLE_FILES if target in ("catalogs", "files", "manifests") else LARGEST):
             yield seed
@@ -46,7 +46,7 @@ def _parts() -> Iterator[OrcParts]:
 
 
 def _streams(*kinds: int) -> Iterator[bytes]:
-    """Decompressed streams of some kinds; of none, every data stream."""
+    """Yields decompressed streams of these kinds, or of every data stream if no kind is given."""
     for parts in _parts():
         for stripe in parts.stripes[:1]:
             for record, stream in zip(stripe.footer.all(1), stripe.streams, strict=False):
@@ -62,7 +62,7 @@ def pb_int(message: object, number: int) -> int:
 
 
 def _tails() -> Iterator[bytes]:
-    """Whole files without their stripes, uncompressed."""
+    """Yields uncompressed files without their stripes."""
     for parts in _parts():
         parts.postscript.set(2, NONE)
         parts.stripes = []
