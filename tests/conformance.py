@@ -1,6 +1,8 @@
-"""What every implementation of a protocol must do: one function a protocol, called by the tests of each implementation.
+"""Checks of what every implementation of a protocol must do. The tests of each implementation call them.
 
-A function fails with an AssertionError; it needs nothing but what it is given, and leaves nothing behind.
+There is one function for each protocol. It fails with an AssertionError. It needs only its arguments, and leaves no
+files
+behind.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ __all__ = [
 
 
 def check_range_reader(reader: RangeReader, content: bytes) -> None:
-    """``RangeReader`` over ``content``, at least 100 bytes."""
+    """Checks a ``RangeReader`` over ``content``, which has at least 100 bytes."""
     size = len(content)
     assert size >= 100
     last, told = reader.read_tail(10)
@@ -72,7 +74,7 @@ def check_range_reader(reader: RangeReader, content: bytes) -> None:
 
 
 def check_stream_source(source: StreamSource, content: bytes) -> None:
-    """``StreamSource`` over a stream of these bytes: forwards, backwards, and at its end."""
+    """Checks a ``StreamSource`` over a stream of these bytes: forwards, backwards, and at its end."""
     size = len(content)
     assert source.length == size
 
@@ -80,12 +82,12 @@ def check_stream_source(source: StreamSource, content: bytes) -> None:
         view = memoryview(source.fetch(offset))
         assert view.contiguous
         assert view.format == "B"
-        usable = min(len(view), size - offset)  # what lies behind the stream may be looked at, not used
+        usable = min(len(view), size - offset)  # the view may hold bytes behind the end of the stream
         assert usable >= 1
         assert bytes(view[:usable]) == content[offset : offset + usable]
         return offset + usable
 
-    for _ in range(2):  # from the start, and from the start again
+    for _ in range(2):  # the second round goes back to the start
         at = 0
         while at < size:
             at = fetched(at)
@@ -107,8 +109,8 @@ def check_finding(
     may: npt.NDArray[np.bool_],
     must: npt.NDArray[np.bool_],
 ) -> None:
-    """What ``Evidence.test(leaf, alive)`` said: ``may`` of each unit whether the leaf is TRUE of some row of it,
-    ``must`` whether it is of all."""
+    """Checks what ``Evidence.test(leaf, alive)`` returned. ``may``: for each unit, whether the leaf is TRUE for some
+    row. ``must``: whether it is TRUE for all rows of the unit."""
     assert isinstance(evidence.name, str)
     assert evidence.name
     assert all(isinstance(note, Note) for note in evidence.notes)
@@ -126,7 +128,7 @@ def check_finding(
 
 
 def check_index(index: Index, values: Sequence[Any]) -> None:
-    """``Index`` of a column of these values (None: null), which are numbers or texts."""
+    """Checks an ``Index`` of a column of these values, which are numbers or texts. None stands for null."""
     assert index.rows in (None, len(values))
     index.check()
     stored = index.to_bytes()
@@ -169,7 +171,7 @@ def _check_verdict(index: Index, op: str, literals: list[Any], rows: set[int]) -
 
 
 def check_folder(folder: Folder) -> None:
-    """``Folder`` over an empty place: what it writes, replaces, lists and deletes."""
+    """Checks a ``Folder`` over an empty place: what it writes, replaces, lists and deletes."""
     base = f"conformance-{uuid.uuid4().hex}"
     name, deep = f"{base}/one", f"{base}/a=b/c d%20ü/.hidden"
     assert folder.list(base) == []
@@ -196,7 +198,7 @@ def check_folder(folder: Folder) -> None:
 
 
 def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8) -> None:
-    """Of many that create one name at once a single one is told True, and what it wrote is there."""
+    """If many writers create one name at the same time, ``create`` returns True to only one, and its data is stored."""
     base = f"conformance-{uuid.uuid4().hex}"
     barrier = threading.Barrier(writers)
 
@@ -223,7 +225,7 @@ def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8)
 
 
 def check_refused_create(folder: Folder) -> None:
-    """A storage that cannot create exclusively says so, writes nothing, and names the way out."""
+    """A storage without exclusive create raises an error that says what to do, and writes nothing."""
     name = f"conformance-{uuid.uuid4().hex}"
     for create in (folder.create, folder.publish):
         with pytest.raises(Unsupported, match="single_writer=True"):
@@ -236,8 +238,8 @@ def check_refused_create(folder: Folder) -> None:
 
 
 def check_store(place: Source) -> None:
-    """A ``Store`` through all that is built on it, in an empty directory or prefix: what it writes, creates, lists and
-    reads."""
+    """Checks a ``Store`` in an empty directory or prefix, through all classes that are built on it: what it writes,
+    creates, lists and reads."""
     base = Folder(place).source(f"conformance-{uuid.uuid4().hex}")
     folder = Folder(base)
     check_folder(folder)

@@ -1,4 +1,4 @@
-"""A directory of ORC files with indexes, made on this machine alone, as the tests of the store and of Spark need it."""
+"""Makes a directory of ORC files with indexes in this process, for the tests of the index store and of Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEC: Mapping[str, Any] = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"item
 
 
 def index_here(root: Any, spec: Mapping[str, Any] = SPEC, *, embedded_bytes: int | None = None) -> IndexStore:
-    """Indexes every file of a directory, one after the other, and commits."""
+    """Indexes every file of a directory, one after the other, and commits the catalog."""
     store = IndexStore.open(root, create=True)
     assert store is not None
     wanted = IndexSpec.of(spec, embedded_bytes=embedded_bytes)

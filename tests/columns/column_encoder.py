@@ -1,6 +1,6 @@
-"""Columns for tests: Python values of any type tree into streams, encodings and row-index positions, in memory.
+"""Encodes Python values of any type tree as ORC columns in memory: streams, encodings and row-index positions.
 
-``encode_column`` is the writer that the readers are tested against. It knows the format from its text only: which
+``encode_column`` is the writer that the readers are tested against. It follows the format's specification only: which
 streams a type has, which rows each stream covers, and what a row-index entry holds.
 
 Values: None; bool, int, float, str (written as UTF-8), bytes; a ``Stored`` decimal or timestamp, which says what the
@@ -51,7 +51,7 @@ PLENTY = 1 << 30
 
 @dataclass(frozen=True)
 class Stored:
-    """The two numbers that a decimal (unscaled, scale) or timestamp (seconds since 2015, coded nanoseconds) is."""
+    """The two stored numbers of a decimal (unscaled, scale) or a timestamp (seconds since 2015, coded nanoseconds)."""
 
     first: int
     second: int
@@ -59,8 +59,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Layout:
-    """How columns are written. ``stride``: rows of a row group; ``chunk``: bytes of a compression chunk; ``piece``: of
-    what the storage delivers; ``keep_present``: a PRESENT stream even where nothing is null."""
+    """How columns are written. ``stride``: rows of a row group. ``chunk``: bytes of a compression chunk. ``piece``:
+    bytes that the storage delivers at a time. ``keep_present``: write a PRESENT stream even if no value is null."""
 
     version: int = 2
     dictionary: bool = False
@@ -81,7 +81,7 @@ def node(kind: TypeKind, *children: OrcType, names: Sequence[str] = (), **more: 
 
 
 def numbered(root: OrcType, *, first: int = 1, path: tuple[str, ...] = ("c",)) -> OrcType:
-    """The tree with column ids in pre-order from ``first`` on."""
+    """Returns the tree with column ids in pre-order, which start at ``first``."""
     children, following = [], first + 1
     for name, child in zip(root.names, root.children, strict=True):
         children.append(numbered(child, first=following, path=(*path, name)))
@@ -93,7 +93,7 @@ def numbered(root: OrcType, *, first: int = 1, path: tuple[str, ...] = ("c",)) -
 
 
 def encode_integers(values: Sequence[int], *, version: int, signed: bool, random: Random) -> Stream:
-    """Runs of every form that the values allow, chosen at random."""
+    """Encodes integers as runs. The form of each run is chosen at random among those that can hold the values."""
     runs: list[Run] = []
     at = 0
     while at < len(values):
@@ -126,7 +126,7 @@ def _ascent(values: Sequence[int], *, version: int, signed: bool) -> Run | None:
 
 @dataclass
 class _Written:
-    """A stream, and where its value ``n`` is, in the numbers of a row-index entry (but for the byte offset)."""
+    """A stream, and the place of each of its values as the numbers of a row-index entry, without the byte offset."""
 
     data: bytes
     places: list[tuple[int, ...]]
@@ -154,7 +154,8 @@ def _raw(items: Iterable[bytes]) -> _Written:
 
 @dataclass
 class Encoded:
-    """A column in memory: the ``StripeStreams`` of the readers, and ``positions(group)`` to seek to."""
+    """A column in memory. It is the ``StripeStreams`` of the readers, and ``positions(group)`` returns positions to
+    seek to."""
 
     node: OrcType
     layout: Layout
@@ -193,12 +194,12 @@ class Encoded:
         return open_column(self.node, self, ReadOptions(**options), file=facts, exact_times=exact_times)
 
     def read(self, **options: Any) -> pa.Array:
-        """All rows at once."""
+        """Reads all rows at once."""
         return self.open(**options).read(self.rows)
 
 
 def encode_column(root: OrcType, values: Sequence[Any], layout: Layout = Layout(), **more: Any) -> Encoded:
-    """``values`` (one a row) as a column; ``more``: further fields of ``Encoded``."""
+    """Encodes ``values``, one per row, as a column. ``more``: further fields of ``Encoded``."""
     encoded = Encoded(root, layout, len(values), **more)
     _Writer(encoded, Random(layout.seed)).write(root, list(values), list(range(0, len(values), layout.stride)))
     return encoded
@@ -211,7 +212,7 @@ class _Writer:
         self.random = random
 
     def write(self, column: OrcType, values: list[Any], marks: list[int]) -> None:
-        """``marks``: the number of this column's rows before each row group."""
+        """Writes one column. ``marks``: the number of this column's rows before each row group."""
         present = [value is not None for value in values]
         dense = [value for value in values if value is not None]
         written: list[tuple[StreamKind, _Written, list[int]]] = []
@@ -312,20 +313,20 @@ def _start(layout: Layout) -> tuple[int, ...]:
 
 
 def at_scale(value: Stored, scale: int) -> int:
-    """A decimal's unscaled number at a scale that is no less than its own."""
+    """Returns the unscaled number of a decimal at ``scale``, which is not less than the decimal's scale."""
     return value.first * 10 ** (scale - value.second)
 
 
 def big_zigzag(value: int) -> int:
-    """Zigzag without a bound, as decimals have it."""
+    """Zigzag code of a number of any size, as in the DATA stream of decimals."""
     return zigzag(value) if -(1 << 62) < value < 1 << 62 else (value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-# --- what must come out ---------------------------------------------------------------------------------------------
+# --- the expected arrays --------------------------------------------------------------------------------------------
 
 
 def expected_array(column: OrcType, values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """The Arrow array of these values; decimals and timestamps must be in the form that ``arrow_type`` has."""
+    """Returns the Arrow array of these values. Decimals and timestamps must already fit ``arrow_type``."""
     if column.kind is TypeKind.STRUCT:
         children = [
             expected_array(child, [None if value is None else value[name] for value in values], field_.type)

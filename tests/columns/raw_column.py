@@ -1,4 +1,4 @@
-"""Columns whose streams are given byte by byte, alone or in a file around them."""
+"""Columns whose streams are given as bytes, either alone or inside a file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def raw_column(
     limits: Limits | None = None,
     **fields: Any,
 ) -> Encoded:
-    """Column 1 (its children follow in pre-order). ``streams``: by kind, or by (column, kind) below it; hex or bytes.
+    """Returns column 1; its children follow in pre-order. ``streams``: hex or bytes, by kind, or by (column, kind) for
+    the children.
 
-    Every column has the same ``encoding``, those that cannot be dictionaries the direct one of its version.
+    ``encoding`` is that of column 1. Its children have the direct encoding of the same version.
     """
     root = numbered(node(kind, *children, **fields))
     direct = V1 if encoding in (V1, DICTIONARY) else V2
@@ -55,7 +56,7 @@ def raw_column(
 
 
 def values(encoded: Encoded, **options: Any) -> list[Any]:
-    """All rows as Python values."""
+    """Reads all rows as Python values."""
     array: pa.Array = encoded.read(**options)
     array.validate(full=True)
     return array.to_pylist()
@@ -72,8 +73,8 @@ def file_of(
     footer_fields: bytes = b"",
     postscript_fields: bytes = b"",
 ) -> bytes:
-    """An uncompressed file of equal stripes. ``streams``: (column, kind, bytes) in order; ``encodings``: messages by
-    column, DIRECT_V2 where none is given."""
+    """Returns an uncompressed file of equal stripes. ``streams``: (column, kind, bytes) in order. ``encodings``:
+    messages by column, with DIRECT_V2 as the default."""
     data = b"".join(content for _, _, content in streams)
     footer = orc.stripe_footer(
         [(int(kind), column, len(content)) for column, kind, content in streams],
@@ -89,7 +90,7 @@ def file_of(
 
 
 def single(kind: str, streams: Sequence[tuple[StreamKind, bytes]], rows: int, **more: Any) -> bytes:
-    """A file ``struct<c: kind>``; ``more``: fields of the type, and what ``file_of`` takes."""
+    """Returns a file of type ``struct<c: kind>``. ``more``: fields of the type, and arguments of ``file_of``."""
     known = ("encodings", "stripes", "timezone", "footer_fields", "postscript_fields")
     of_file = {name: more.pop(name) for name in known if name in more}
     types = [orc.type_message("struct", [1], ["c"]), orc.type_message(kind, **more)]

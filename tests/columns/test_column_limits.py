@@ -1,4 +1,4 @@
-"""What one read may take, whatever the file says; and that odd but legal columns read."""
+"""The limits of one read, whatever the file claims. Columns that are unusual but legal can be read."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_strings_too_large_for_a_batch() -> None:
 
 
 def test_what_is_below_a_list_counts() -> None:
-    """A million elements are little for a list of bytes and much for a list of structs of decimals."""
+    """Limits count the memory of the children of a list. A million elements are little for a list of bytes, but much
+    for a list of structs of decimals."""
     length = unsigned(1 << 20)
     wide = node(TypeKind.LIST, node(TypeKind.STRUCT, *[node(TypeKind.DECIMAL, precision=38, scale=0)] * 99))
     encoded = column(wide, 1, V2, LENGTH=length)
@@ -126,7 +127,7 @@ def test_what_is_held_adds_up_and_counts_against_a_single_row() -> None:
     limits = Limits(100, held_bytes=1000)
     limits.hold("one", 400, "dictionaries")
     limits.hold("two", 500, "dictionaries")
-    limits.hold("one", 450, "dictionaries")  # in place of the 400
+    limits.hold("one", 450, "dictionaries")  # replaces the 400
     with pytest.raises(Unsupported, match=r"dictionaries of a stripe take at least 1050 .* held_bytes"):
         limits.hold("one", 550, "dictionaries")
     limits.hold("one", 300, "dictionaries")

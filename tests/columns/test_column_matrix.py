@@ -1,4 +1,4 @@
-"""Every type, null pattern, nesting, encoding and framing: read in pieces, skipped over, and sought backwards."""
+"""Columns of every type, null pattern, nesting, encoding and framing are read in pieces, with skips and seeks back."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def plain(leaf: OrcType, values: Values, random: Random) -> tuple[OrcType, Value
 
 
 def in_struct(leaf: OrcType, values: Values, random: Random) -> tuple[OrcType, Values]:
-    """A struct in a struct; both are null now and then, and have a second field."""
+    """Puts the values into a struct in a struct. Both are sometimes null, and both have a second field."""
     inner = node(TypeKind.STRUCT, leaf, node(TypeKind.BYTE), names=("x", "n"))
     rows: Values = []
     for row, value in enumerate(values):
@@ -108,7 +108,7 @@ def in_list(leaf: OrcType, values: Values, random: Random) -> tuple[OrcType, Val
 
 
 def in_lists(leaf: OrcType, values: Values, random: Random) -> tuple[OrcType, Values]:
-    """Lists of structs of lists."""
+    """Puts the values into lists of structs of lists."""
     inner = [None if random.random() < 0.1 else {"l": items} for items in _cut(values, random)]
     return node(TypeKind.LIST, node(TypeKind.STRUCT, node(TypeKind.LIST, leaf), names=("l",))), _cut(inner, random)
 
@@ -137,7 +137,8 @@ NESTINGS = {
 
 
 def _cut(values: Values, random: Random) -> Values:
-    """The values as lists of 0 to 4, with null lists between; about as many lists as values."""
+    """Cuts the values into lists of 0 to 4 elements, with null lists in between. There are about as many lists as
+    values."""
     rows: Values = []
     at = 0
     while at < len(values):
@@ -163,7 +164,7 @@ def truth(encoded: Encoded, rows: Values, reader: ColumnReader) -> pa.Array:
 
 
 def in_arrow_form(column: OrcType, values: Sequence[Any]) -> Values:
-    """Timestamps as nanoseconds since 1970, everything else as it is."""
+    """Returns timestamps as nanoseconds since 1970, and other values unchanged."""
     if column.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
         return [None if value is None else nanoseconds(value) for value in values]
     if column.kind is TypeKind.STRUCT:
@@ -191,7 +192,7 @@ def in_arrow_form(column: OrcType, values: Sequence[Any]) -> Values:
 
 
 def nanoseconds(stored: Stored) -> int:
-    """The rule of the format, in Python's integers, for the zone UTC."""
+    """Applies the format's rule for timestamps in Python integers, for the zone UTC."""
     second, fraction, zeros = stored.first + 1420070400, stored.second >> 3, stored.second & 7
     if zeros:
         fraction *= 10 ** (zeros + 1)
@@ -235,7 +236,7 @@ def seek_backwards(encoded: Encoded, rows: Values) -> None:
     stride = encoded.layout.stride
     for group in reversed(range(len(encoded.entries[1]))):
         start = group * stride
-        reader.skip(3)  # is forgotten
+        reader.skip(3)  # has no effect on the seek that follows
         reader.seek(encoded.positions(group))
         reader.skip(2)
         rest = min(stride + 3, len(rows) - start - 2)

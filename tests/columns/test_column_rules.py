@@ -1,4 +1,4 @@
-"""Rules of the format that readers get wrong, a test each: strings, lists, maps, unions, and their limits."""
+"""Rules of the format that readers often get wrong, with a test each: strings, lists, maps, unions, and limits."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Writers' zones, calendars and the ends of 64 bits; and decimals at the edges of what is decoded fast."""
+"""Times with writers' zones and calendars, and at the limits of int64. Decimals at the limits of the fast decoding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_decimals_of_too_many_digits() -> None:
                 with pytest.raises(CorruptFile, match="precision"):
                     decimals([(1, 0)] * before + [(value, 0)], precision, 0).read()
     with pytest.raises(CorruptFile, match="precision"):
-        decimals([(10**9, 0)]).read()  # ten digits, and two more for the scale
+        decimals([(10**9, 0)]).read()  # ten digits become twelve at the type's scale
     with pytest.raises(CorruptFile, match="128 bits"):
         decimals([(10**30, -20)], 38, 0).read()
 
@@ -65,7 +65,7 @@ def test_every_unit_holds_years_1_and_9999_but_one() -> None:
 
 
 def test_seconds_before_1970_are_those_of_java_from_a_millisecond_on() -> None:
-    """Its writer truncates milliseconds towards 1970: up to 999,999 ns nothing was cut off."""
+    """Java's writer truncates milliseconds towards 1970. A fraction of at most 999,999 ns is not changed by this."""
     stored = [(-SINCE_2015 - 9, nanos << 3) for nanos in (0, 999_999, 1_000_000)]
     expected = [-9 * 10**9, -9 * 10**9 + 999_999, -10 * 10**9 + 1_000_000]
     assert nanoseconds(times(*stored).read()) == expected
@@ -82,7 +82,8 @@ def test_times_below_a_struct_come_in_the_wanted_unit_beside_a_condition_on_it()
 
 
 def test_the_ends_of_64_bits() -> None:
-    """2262-04-11 23:47:16.854775807 and 1677-09-21 00:12:43.145224192 are the last and the first in nanoseconds."""
+    """In int64 nanoseconds, the last timestamp is 2262-04-11 23:47:16.854775807 and the first is 1677-09-21
+    00:12:43.145224192."""
     last, first = (1 << 63) - 1, -(1 << 63)
     for value in (last, first, last - 10**9, first + 10**9):
         second, nanos = divmod(value, 10**9)
@@ -131,7 +132,8 @@ def test_zones_repeat_every_400_years() -> None:
 
 
 def test_the_second_comes_off_before_the_zone_is_asked() -> None:
-    """ORC-2151: at a transition before 1970 the adjusted instant decides, not the stored one."""
+    """At a transition of the zone before 1970, the offset is that of the adjusted instant, not of the stored one
+    (ORC-2151)."""
     zone = load_zone("America/Los_Angeles")
     before = [at for at in zone.transitions.tolist() if -1_000_000_000 < at < 0][-1]
     found = times((before - zone.epoch, 500_000_000 << 3), zone=zone.name).read()
@@ -139,7 +141,7 @@ def test_the_second_comes_off_before_the_zone_is_asked() -> None:
 
 
 def test_the_hybrid_calendar_ends_by_the_writers_clock() -> None:
-    """East of Greenwich the calendar changed while it was still the old day in UTC."""
+    """East of Greenwich, the writer's clock reached the first day of the new calendar before UTC did."""
     zone = load_zone("Asia/Tokyo")
     offset = int(zone.offsets[0])
     first_gregorian = -141427 * 86400
@@ -161,7 +163,8 @@ def test_wall_clocks_as_instants_of_their_own_zone_are_the_stored_instants() -> 
 
 @pytest.mark.parametrize("writer", ["UTC", "Asia/Tokyo"])
 def test_wall_clocks_as_instants_of_another_zone(writer: str) -> None:
-    """From year 1 to 9999, with New York's local mean time before 1883; Tokyo's clocks changed only in 1948 to 1951."""
+    """The years are 1 to 9999, with New York's local mean time before 1883. Tokyo's clocks changed only from 1948 to
+    1951."""
     reader = zoneinfo.ZoneInfo("America/New_York")
     numbers = random.Random(7)
     hours = [numbers.randrange(0, 87_000_000, 7) for _ in range(400)]
@@ -181,12 +184,12 @@ def test_wall_clocks_as_instants_of_another_zone(writer: str) -> None:
 
 
 def _is_odd(wall: datetime.datetime, zone: zoneinfo.ZoneInfo) -> bool:
-    """Whether a wall clock is shown twice or never."""
+    """Whether the zone's clocks show this time twice or never."""
     return wall.replace(tzinfo=zone).utcoffset() != wall.replace(tzinfo=zone, fold=1).utcoffset()
 
 
 def test_an_hour_shown_twice_or_never_is_what_orc_java_makes_of_it() -> None:
-    """Berlin: 2021-10-31 02:30 is shown twice, 2021-03-28 02:30 never."""
+    """Clocks in Berlin show 2021-10-31 02:30 twice, and never show 2021-03-28 02:30."""
     twice, never = 1635647400, 1616898600
     for wall, instant in ((twice, twice - 3600), (never, never - 3600)):
         found = times((wall - SINCE_2015, 0), zone="UTC").read(timestamp_unit="s", wall_clock_zone="Europe/Berlin")

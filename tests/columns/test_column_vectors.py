@@ -1,4 +1,4 @@
-"""Timestamps and decimals of ORC's own tests, at every size of read and of what the storage delivers."""
+"""Timestamps and decimals from ORC's own tests, read in every batch size and from storage pieces of every size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ V1, V2 = EncodingKind.DIRECT, EncodingKind.DIRECT_V2
 
 
 def column(root: OrcType, rows: int, encoding: EncodingKind, chunk: int = 1 << 20, **streams: str | bytes) -> Encoded:
-    """A column of bare streams, given as hex or bytes; ``chunk``: bytes at a time that the storage delivers."""
+    """Returns a column of streams that are given as hex or bytes. ``chunk``: bytes that the storage delivers at a
+    time."""
     encoded = Encoded(numbered(root), Layout(), rows, writer_timezone="UTC")
     encoded.encodings = {number: ColumnEncoding(encoding) for number in encoded.node.ids}
     for name, content in streams.items():
@@ -30,7 +31,7 @@ def column(root: OrcType, rows: int, encoding: EncodingKind, chunk: int = 1 << 2
 
 
 def read_everywhere(encoded: Encoded, **options: Any) -> list[Any]:
-    """The values, read at sizes 1, 3, 7 and all, with the storage's pieces at every awkward size; all must agree."""
+    """Reads the values 1, 3, 7 or all at a time, from storage pieces of different sizes. All results must be equal."""
     expected = encoded.open(**options).read(encoded.rows)
     expected.validate(full=True)
     whole = dict(encoded.streams)
@@ -49,7 +50,7 @@ def nanoseconds(array: pa.Array) -> list[int | None]:
 
 
 def instant(text: str) -> int:
-    """``1905-05-05 12:34:56.1905`` in nanoseconds since 1970."""
+    """Converts a text such as ``1905-05-05 12:34:56.1905`` to nanoseconds since 1970."""
     whole, _, digits = text.partition(".")
     seconds = pa.scalar(whole).cast(pa.timestamp("s")).cast(pa.int64()).as_py()
     return seconds * 10**9 + int(digits.ljust(9, "0") or 0)
@@ -82,7 +83,7 @@ def test_timestamps_with_nulls() -> None:
     encoded = column(
         node(TypeKind.TIMESTAMP), 8, V1, PRESENT="ffcc", DATA="fcbbb5be31a1eee210f892ee0f92a0d430", SECONDARY="01085e"
     )
-    encoded.writer_timezone = "America/Los_Angeles"  # summer: in UTC the clocks show an hour less
+    encoded.writer_timezone = "America/Los_Angeles"  # in summer: with the zone UTC, all times would be an hour less
     assert read_everywhere(encoded) == [
         *(instant("2013-05-10 10:40:50.11"), instant("2014-06-11 11:41:51.12"), None, None),
         *(instant("2015-07-12 12:42:52.13"), instant("2016-08-13 13:43:53.14"), None, None),
@@ -144,7 +145,8 @@ def test_decimal64() -> None:
 
 @pytest.mark.parametrize("size", range(1, 20))
 def test_varints_of_every_length(size: int) -> None:
-    """The largest and the least number of each length, between short ones, and the same with needless groups."""
+    """The largest and the smallest number of each length stand between short numbers. They are also written with more
+    groups of 7 bits than needed."""
     most = min((1 << (7 * size)) - 1, (1 << 128) - 1)
     codes = [1, most, 2, most - 1, 3]
     values = [(code >> 1) ^ -(code & 1) for code in codes]

@@ -1,4 +1,4 @@
-"""Decimals, timestamps and dates: the numbers that a DATA and a SECONDARY stream mean together."""
+"""Decimals, timestamps and dates: the values that a DATA and a SECONDARY stream together stand for."""
 
 import datetime as dt
 import decimal
@@ -16,7 +16,7 @@ from orcidx.orc.kinds import TypeKind
 
 
 def unscaled(data: str, rows: int, scales: str, *, precision: int = 38, scale: int = 0, **options) -> list[int]:
-    """The decimals, as integers at the type's scale."""
+    """Reads decimals and returns them as integers at the type's scale."""
     column = raw_column(
         TypeKind.DECIMAL, {DATA: data, SECONDARY: scales}, rows, encoding=V1, precision=precision, scale=scale
     )
@@ -214,7 +214,7 @@ UTC = dt.UTC
 
 
 def stamps(*pairs: tuple[int, int], kind=TypeKind.TIMESTAMP, timezone="UTC", hybrid=False, **options) -> list:
-    """(seconds since 1970, coded nanoseconds) as nanoseconds since 1970."""
+    """Reads pairs of (seconds since 1970, coded nanoseconds) and returns nanoseconds since 1970."""
     streams = {
         DATA: direct([first - EPOCH for first, _ in pairs], signed=True).data,
         SECONDARY: direct([second for _, second in pairs], signed=False).data,
@@ -324,7 +324,7 @@ def test_the_writers_zone() -> None:
     winter, summer = EPOCH - 86_400, EPOCH + 200 * 86_400
     assert stamps((winter, 0), timezone="America/Los_Angeles") == [winter * 10**9]
     assert stamps((summer, 0), timezone="America/Los_Angeles") == [(summer + 3600) * 10**9]
-    # the last hour before the clocks go forward on 2015-03-08, and the first after
+    # the last second before the clocks go forward on 2015-03-08, and the first second after
     switch = 1425808800 - la_2015
     assert stamps((switch - 1, 0), (switch, 0), timezone="US/Pacific") == [
         int(dt.datetime(2015, 3, 8, 1, 59, 59, tzinfo=UTC).timestamp()) * 10**9,

@@ -35,7 +35,7 @@ def test_offsets_equal_those_of_zoneinfo(name):
 
 
 def test_before_the_first_transition_it_is_standard_time():
-    """Local mean time (-7:52:58) is what zoneinfo has there; ORC's readers and writers do not."""
+    """zoneinfo has local mean time (-7:52:58) before the first transition. ORC's readers and writers do not use it."""
     assert load_zone("America/Los_Angeles").offset_at(-3_700_000_000) == -8 * 3600
 
 

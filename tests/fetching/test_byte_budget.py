@@ -1,4 +1,4 @@
-"""Who may hold how many of a scan's bytes while two stripes are under way."""
+"""How many of a scan's bytes each of two stripes may hold while both are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_whoever_reads_in_pieces_never_waits() -> None:
 
 @given(st.data())
 def test_no_more_is_held_than_the_budget_says(data: st.DataObject) -> None:
-    """The two that are under way, each asking twice; the one behind waits only while the other lasts."""
+    """Two stripes are under way and ask for bytes in any order. The following one waits only while the current one
+    lasts."""
     budget = ByteBudget(100)
     current = budget.enter()
     for _ in range(data.draw(st.integers(1, 6))):

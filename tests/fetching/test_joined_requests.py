@@ -1,4 +1,4 @@
-"""Ranges in few requests: which gaps are closed, and what becomes of the bytes in them."""
+"""Ranges are joined into few requests: which gaps are closed, and what happens to the bytes in these gaps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_joined_fetches_hold_the_same_parts(
 def test_no_more_requests_than_wanted_where_the_bytes_allow(
     ranges: list[tuple[int, int]], most: int, over_read: int
 ) -> None:
-    """The gaps left open are the widest; only too large an over-read leaves more open than wanted."""
+    """The widest gaps stay open. There are more requests than wanted only if closing a gap would read too many
+    bytes."""
     merged = merge_ranges(ranges, gap=0, size=1000)
     gaps = sorted(after.offset - before.offset - before.length for before, after in itertools.pairwise(merged))
     least = sum(gaps[: max(0, len(merged) - most)])
@@ -90,7 +91,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
 def test_far_ranges_come_in_as_many_requests_as_wanted(server: RangeServer, most: int) -> None:
-    """Ranges 1 MiB apart come together anyway, and what fits an over-read of 4 MiB in two."""
+    """Ranges 1 MiB apart are joined in any case. With an over-read of at most 4 MiB, the others fit into two
+    requests."""
     reader = open_reader(f"{server.url}/data.orc")
     assert [bytes(one) for one in reader.read_ranges(FAR, most=most)] == WANTED
     assert len(server.gets) <= most

@@ -1,8 +1,8 @@
-"""A store that fails as stores do, and two jobs that take turns at each of its calls; all of it follows from a seed.
+"""A store that fails like a real store, and two jobs that take turns at each of its calls. A seed decides everything.
 
-The store is an fsspec file system of the protocol "gs", whose create is exclusive: ``World`` holds its objects, its
-clock and the faults. Jobs are threads of which one runs at a time; at every call the world decides who goes on, and
-what happens to the call: an error before its effect or after it (a lost answer), a short answer, the death of the job.
+The store is an fsspec file system of the protocol "gs", whose create is exclusive. ``World`` holds its objects, its
+clock and the faults. Jobs are threads, of which one runs at a time. At every call the world decides which job goes on
+and what happens to the call: an error before or after its effect (a lost answer), a short answer, or the job's death.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Died(BaseException):
 
 
 class ServerError(OSError):
-    """An answer with an HTTP status, as the libraries of stores raise it."""
+    """An error with an HTTP status, as the client libraries of stores raise it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the server answered {status}")
@@ -43,8 +43,8 @@ class Object:
 
 @dataclass
 class World:
-    """Objects by path; ``faults``: the share of calls that fail, ``deaths``: that kill; ``change`` is called now and
-    then and may change objects as other programs do."""
+    """The objects of the store by path. ``faults``: the share of calls that fail. ``deaths``: the share of calls that
+    kill the job. ``change`` is called sometimes, and may change objects as other programs do."""
 
     seed: int
     faults: float = 0.0
@@ -72,7 +72,7 @@ class World:
     # ------------------------------------------------------------------ jobs
 
     def run(self, jobs: dict[str, Callable[[], Any]]) -> dict[str, Any]:
-        """Runs jobs by turns; gives what each returned or raised."""
+        """Runs jobs, which take turns. Returns the result or the error of each job."""
         results: dict[str, Any] = {}
         self._waiting = list(jobs)
         self._running = self.random.choice(self._waiting)
@@ -101,9 +101,9 @@ class World:
             assert self._turn.wait_for(lambda: self._running == name, 120), "a turn never comes"
 
     def call(self, what: str, path: str, effect: Callable[[], Any], *, writes: bool = False) -> Any:
-        """One request: its turn, its faults, its effect."""
+        """Makes one request: waits for its turn, decides on a fault, and has the effect."""
         job = threading.current_thread().name
-        if job in self._waiting:  # a helper thread of a job goes on with it
+        if job in self._waiting:  # a helper thread of a job does not wait for a turn
             self._running = self.random.choice(self._waiting)
             if self._running != job:
                 with self._turn:
@@ -137,7 +137,7 @@ class World:
 
 
 class FaultyFileSystem(AbstractFileSystem):
-    """fsspec's face of a ``World``."""
+    """A ``World`` as an fsspec file system."""
 
     protocol = "gs"
     cachable = True

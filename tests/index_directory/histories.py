@@ -1,13 +1,15 @@
-"""Random histories of two jobs on the indexes of one directory, over a store that fails, against a model.
+"""Random histories of two jobs on the indexes of one directory. The store fails at times, and a model says what is
+right.
 
     PYTHONPATH=.:tests python tests/index_directory/histories.py --count 1000 --seed 1
 
 Builds, refreshes, cleanings, descriptions and reads run two at a time, taking turns at each call of the store, while
-files come, change and go. Of each round it is checked that
+files come, change and go. Each round checks:
 
-* a job that has returned has its indexes committed: each file that it indexed, and that nobody changed since, is known;
-* a read gives the rows of the files as they were listed, or says in a known error that one changed or the store failed;
-* every catalog in use can be read, and every index that it names is there, whole, and its own.
+* A job that has returned has committed its indexes: each file that it indexed is known, unless it changed since.
+* A read gives the rows of the files as they were listed, or an error which says that a file changed or the store
+failed.
+* Every catalog in use can be read. Every index that it names exists, is complete, and belongs to the named file.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ CLEAR = (StorageError, FileNotFoundError)
 
 @cache
 def content(version: int) -> bytes:
-    """One of the versions of a data file: its id tells it."""
+    """Returns one version of a data file. The ids of its rows show which version it is."""
     ids = list(range(10 * version, 10 * version + 20))
     table = pa.table({"id": pa.array(ids, pa.int64()), "city": [CITIES[(i + version) % 3] for i in ids]})
     out = io.BytesIO()
@@ -73,7 +75,7 @@ def matching(data: bytes, city: str) -> tuple[int, ...]:
 
 @contextmanager
 def local_jobs(world: World) -> Iterator[None]:
-    """Spark's jobs without Spark: the tasks run here, one after the other; waits take no time."""
+    """Runs Spark's jobs without Spark. The tasks run in this process, one after the other, and waits take no time."""
     with ExitStack() as stack:
         for name, instead in (
             ("facts_of", lambda spark: SimpleNamespace(slots=1)),
@@ -103,7 +105,7 @@ class _NoProgress:
 
 
 class History:
-    """One history: its world, and what must hold of it."""
+    """One history: its world, and the conditions that must hold for it."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
@@ -122,8 +124,8 @@ class History:
         self._index(lambda: build_index.refresh(None, URL, **self._where))
 
     def _index(self, job: Any) -> None:
-        """A file that was there when the job began, and that it calls done, is indexed in that version from now on,
-        or in a later one."""
+        """Runs a job. If a file existed before the job, and the job reports it as done, this version of the file or a
+        later one is indexed from now on."""
         before = self._data()
         for row in job().to_pylist():
             if row["status"] in ("built", "rebuilt", "fresh") and row["path"] in before:
@@ -174,7 +176,7 @@ class History:
         self._note()
 
     def _data(self) -> dict[str, str]:
-        """Data files by their path below the root, with their versions."""
+        """Returns the version of each data file by its path below the root."""
         return {
             path.removeprefix(ROOT + "/"): one.etag for path, one in self.world.objects.items() if "_orcidx" not in path
         }
@@ -226,7 +228,7 @@ class History:
             raise AssertionError(f"{job}: a puzzling {type(result).__name__}: {result}") from result
 
     def _settled(self) -> None:
-        """What holds between rounds, when nobody writes and nothing fails."""
+        """Checks what must hold between rounds, when no job writes and no call fails."""
         now = self._data()
         self.committed = {path: version for path, version in self.committed.items() if now.get(path) == version}
         try:
@@ -242,7 +244,7 @@ class History:
 
 
 def run(seeds: range) -> tuple[Counter[str], list[str]]:
-    """Histories of these seeds; what was done, and what went wrong."""
+    """Runs the histories of these seeds. Returns what was done, and what went wrong."""
     tally: Counter[str] = Counter()
     wrong = []
     before = _registry.get("gs")
@@ -256,7 +258,7 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
             except Exception as error:
                 wrong.append(f"history {seed}: {type(error).__name__}: {str(error)[:600]}")
             writers._proven.clear()
-    finally:  # others ask for "gs", too
+    finally:  # other tests use the protocol "gs", too
         _registry.pop("gs")
         if before is not None:
             fsspec.register_implementation("gs", before, clobber=True)

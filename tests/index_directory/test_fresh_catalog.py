@@ -1,4 +1,5 @@
-"""``fresh="catalog"``: the files that a directory's catalog knows, without a listing, as of a time that is told."""
+"""``fresh="catalog"`` uses the files that a directory's catalog knows, without a listing, and tells the catalog's
+time."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def rows(number: int) -> pa.Table:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Twelve files in three partitions, of values that grow from file to file."""
+    """Twelve files in three partitions, with values that grow from file to file."""
     root = tmp_path / "events"
     for number in range(12):
         (root / f"p={number % 3}").mkdir(parents=True, exist_ok=True)
@@ -63,7 +64,7 @@ def test_it_gives_the_rows_of_a_listing(directory: Path, where: str | None, by: 
 
 
 def test_nothing_is_listed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the folder of the catalogs; and files that match whole are not opened."""
+    """Only the folder of the catalogs is listed. Files that match as a whole are not opened."""
     memory = fsspec.filesystem("memory")
     memory.put(str(directory), "/fresh/events", recursive=True)
     index_here("memory://fresh/events", {"bitmap": {"v": {}}})
@@ -139,7 +140,8 @@ def test_a_catalog_of_some_files_is_no_listing(directory: Path) -> None:
 
 
 def test_a_part_tells_of_the_last_listing(directory: Path) -> None:
-    """What is added without a listing leaves the time; a file that is gone is no longer known."""
+    """A commit without a listing does not change the time of the last listing. With a listing, files that are gone are
+    no longer known."""
     first = IndexStore.open(directory)
     assert first is not None
     before = first.catalogs.listing.listed

@@ -1,4 +1,4 @@
-"""A few of the histories that ``histories.py`` runs by the thousand."""
+"""Runs a few of the random histories of ``histories.py``."""
 
 from __future__ import annotations
 

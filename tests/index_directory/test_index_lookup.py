@@ -1,4 +1,4 @@
-"""An index is found however the files of its directory are named: directory, partition, glob, single files, lists."""
+"""An index is found for every way to name the files: directory, partition, glob, single file, list."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_every_way_to_name_the_files_finds_the_index(indexed: Path, monkeypatch:
 
 
 def test_folders_above_what_was_asked_are_no_columns(tmp_path: Path) -> None:
-    """The files have a column ``day`` of their own, which is what is read where the folder is not seen."""
+    """The folder is named ``day=1``, and the files also store a column ``day``. The stored values are read if the scan
+    starts inside this folder."""
     (tmp_path / "day=1").mkdir()
     orc.write_table(pa.table({"id": [1, 2], "day": [7, 8]}), tmp_path / "day=1" / "a.orc")
     index_here(tmp_path, {"bitmap": {"id": {}}})
@@ -96,7 +97,7 @@ def test_files_of_two_indexed_directories_and_of_none(indexed: Path, tmp_path: P
 
 
 def test_remote_places(indexed: Path) -> None:
-    """fsspec, obstore and pyarrow.fs: the same files, found from the directory, a partition, a glob and a file."""
+    """With fsspec, obstore and pyarrow.fs, the index is found from the directory, a partition, a glob and a file."""
     fsspec = pytest.importorskip("fsspec")
     obstore_store = pytest.importorskip("obstore.store")
     obstore = pytest.importorskip("obstore")

@@ -218,7 +218,7 @@ def test_a_plan_takes_two_reads(directory: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def _typed_files(root: Path, rng: np.random.Generator) -> None:
-    """Files whose columns come in several types, with nulls, NaN, texts longer than the catalog keeps, and CHAR."""
+    """Writes files in which columns have several types, with nulls, NaN, CHAR, and texts that the catalog cuts."""
     kinds = ["int", "bigint", "double", "decimal(20,3)", "timestamp", "date", "string", "char(6)", "boolean", "binary"]
     for number in range(20):
         kind = kinds[number % len(kinds)]
@@ -312,9 +312,10 @@ def test_no_file_with_a_matching_row_is_ruled_out(
 def test_an_index_and_statistics_rule_out_the_parts_of_an_or_together(
     directory: Path, where: str, left: list[str]
 ) -> None:
-    """The index of ``city`` says nothing of ``city = 'x' OR id = 350`` by itself: ``id`` is left to statistics."""
+    """The index of ``city`` alone cannot decide ``city = 'x' OR id = 350``. Statistics rule out ``id = 350``."""
     for path in directory.rglob("*.orc"):
-        ends = pa.table({"id": [int(path.stem)] * 2, "city": ["c0", "d"]})  # between which all cities are
+        # All cities are between these two, so statistics of city rule nothing out.
+        ends = pa.table({"id": [int(path.stem)] * 2, "city": ["c0", "d"]})
         orc.write_table(pa.concat_tables([events(int(path.stem)), ends]), path)
     store = index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.0001}}}, embedded_bytes=1 << 20)
     assert sorted(kept(store, where)) == left
@@ -347,7 +348,7 @@ def test_statistics_do_not_hold_for_other_readings(tmp_path: Path) -> None:
 
 
 def _rewrite(path: Path, table: pa.Table) -> None:
-    """Writes other rows into a file, whose size must stay."""
+    """Writes other rows into a file. The size of the file must not change."""
     size = path.stat().st_size
     orc.write_table(table, path)
     assert path.stat().st_size == size
@@ -509,8 +510,8 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
 
 
 def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
-    """A part could take a number that a whole catalog had, or that ``clean`` had freed: below the last whole one it was
-    committed, and never seen."""
+    """A partial catalog could take a number that a whole catalog had used, or that ``clean`` had freed. Below the last
+    whole catalog, it was committed but never read."""
     spec = IndexSpec.of(SPEC)
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
@@ -649,7 +650,7 @@ def _indexed_rows(store: IndexStore, sources: list[Source], names: set[str]) -> 
 
 
 def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_path: Path) -> None:
-    """Its listing lacks a file that came later, and has an old version of one that changed."""
+    """The listing of the early job lacks a file that came later, and has the old version of a file that changed."""
     for name in ("a", "b", "c"):
         orc.write_table(events(100), tmp_path / f"{name}.orc")
     index_here(tmp_path)
@@ -673,7 +674,8 @@ def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_
 
 
 def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
-    """They were Parquet files: none is read or believed, their numbers stay taken, and a refresh replaces them."""
+    """Catalogs of version 1 were Parquet files. They are not read, their numbers stay in use, and a refresh replaces
+    them."""
     rollup = directory / "_orcidx" / "rollup"
     rollup.mkdir(parents=True)
     (rollup / "00000007.parquet").write_bytes(b"PAR1")
@@ -690,7 +692,7 @@ def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
 
 
 def test_no_flipped_bit_of_a_catalog_is_believed(rng: np.random.Generator) -> None:
-    """ORC has no checksums; a catalog of version 1 had Parquet's."""
+    """A catalog needs checksums of its own, because ORC has none. Catalogs of version 1 had those of Parquet."""
     statistics = [
         [{"column": "a", "type": "bigint", "count": 3, "flags": 96, "low_integer": i, "sum": i}] for i in range(9)
     ]

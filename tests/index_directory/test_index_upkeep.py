@@ -116,7 +116,8 @@ def test_clean_before_anything_was_committed(tmp_path: Path) -> None:
 
 
 def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
-    """However old a catalog and its indexes are: queries were planned by them until the next one was written."""
+    """Even an old catalog and its indexes stay if they were replaced a moment ago, because queries may still use
+    them."""
     index_here(directory)
     everything = {path for path in (directory / "_orcidx").rglob("*") if path.is_file()}
     for path in everything:
@@ -131,7 +132,7 @@ def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
 
 
 def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> None:
-    """Named by a catalog that is in use still, but not by the file's last row."""
+    """A catalog in use still names the index, but the last row of the file names another one."""
     for number in range(9):
         _write(tmp_path / f"{number}.orc", number)
     store = index_here(tmp_path)
@@ -148,7 +149,8 @@ def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> Non
 
 
 def test_an_index_that_a_build_finds_is_young_again(tmp_path: Path) -> None:
-    """The index of a job that died may be old; ``clean`` must not take it from the job that has just found it."""
+    """The index of a job that died may be old. ``clean`` must not delete it if another job has just found and used
+    it."""
     _write(tmp_path / "1.orc", 7)
     index_here(tmp_path, embedded_bytes=0)
     (tmp_path / "_orcidx" / "rollup" / "00000001.catalog").unlink()

@@ -1,4 +1,5 @@
-"""Tails beside the catalog: a file of a store that a plan leaves is opened without a request of its own."""
+"""The tails of files are kept beside the catalog, so that a file in a store is opened without a request for its
+tail."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ ASKED = {"n": "count(*)", "s": "sum(v)", "hi": "max(v)"}
 
 
 class CountedFiles(MemoryFileSystem):  # type: ignore[misc]
-    """Files in memory of which each read is noted."""
+    """A file system in memory that notes each read."""
 
     protocol = "memory"
     cachable = False
@@ -48,7 +49,8 @@ class CountedFiles(MemoryFileSystem):  # type: ignore[misc]
         return found
 
     def reads(self) -> tuple[int, int, list[str]]:
-        """Reads of catalogs and of tails since the last time, and the data files that were read."""
+        """Returns the number of reads of catalogs and of tails since the last call, and the data files that were
+        read."""
         forget_metadata()
         names, self.read = self.read, []
         catalogs = [name for name in names if "/rollup/" in name]
@@ -98,7 +100,8 @@ WHERE = f"t between {2 * ROWS + 10} and {2 * ROWS + 20} or t between {5 * ROWS +
 
 @pytest.mark.parametrize("fresh", ["listing", "catalog"])
 def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, fresh: Any) -> None:
-    """Beside the catalog one read of tails for all, and of each file the index and data of one row group."""
+    """A scan reads the catalog once, the tails of all files once, and the index and data of one row group of each
+    file."""
     schema = table_of(0).schema
     scan = orcidx.scan("table", where=WHERE, fresh=fresh, filesystem=store, schema=schema)
     assert scan.to_table() == plain(WHERE, written)
@@ -110,7 +113,7 @@ def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, 
         WHERE, written
     )
     without = store.reads()[2]
-    assert len(without) == len(data) + 2  # their footers
+    assert len(without) == len(data) + 2  # one read for each of the two footers
 
 
 def test_totals_of_a_range_read_its_ends_alone(store: CountedFiles, written: Path, saves: Callable[..., bool]) -> None:
@@ -155,7 +158,7 @@ def test_damaged_tails_are_not_believed(store: CountedFiles, written: Path, dama
 def test_rows_of_the_catalog_that_tell_wrong_places_are_not_believed(
     store: CountedFiles, written: Path, fault: str
 ) -> None:
-    """The catalog has checksums, so that these are of a writer that errs."""
+    """The catalog has checksums, so only a faulty writer can cause such rows."""
     made = IndexStore.open(orcidx.storage.describe_source("table", filesystem=store))
     assert made is not None
     whole = made.catalogs.read()
@@ -189,7 +192,7 @@ def test_names_outside_of_the_folder_are_refused() -> None:
 
 
 def test_catalogs_of_before_know_no_tails() -> None:
-    """As the first ones of version 2 were written."""
+    """The first catalogs of version 2 were written without the columns of tails."""
     columns = {one.name: pa.nulls(2, one.type) for one in FILE_FIELDS if one.name not in TAIL_FIELDS.names}
     columns["path"] = pa.array(["a", "b"])
     fields = pa.schema([one for one in FILE_FIELDS if one.name in columns])
@@ -205,7 +208,8 @@ def test_catalogs_of_before_know_no_tails() -> None:
 
 
 def test_a_file_that_was_replaced_is_never_read_by_a_tail_of_before(store: CountedFiles, written: Path) -> None:
-    """One that is listed anew is read as it is; one that changed after its listing is an error."""
+    """A replaced file that is listed again is read with its new content. A file that changed after its listing is an
+    error."""
     schema = table_of(0).schema
     held = orcidx.scan("table", where=WHERE, filesystem=store, schema=schema)
     buffer = pa.BufferOutputStream()
@@ -232,7 +236,7 @@ def test_what_is_sent_elsewhere_reads_them_there(store: CountedFiles, written: P
 
 
 def test_turns_are_bounded(store: CountedFiles, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails of many files come a part at a time, and those of earlier parts are let go."""
+    """The tails of many files are read in parts, and the tails of earlier parts are released."""
     monkeypatch.setattr(shared_tails, "FIRST_BYTES", 1)
     monkeypatch.setattr(shared_tails, "MOST_AT_ONCE", 2000)
     where = "v >= 0"
@@ -242,7 +246,8 @@ def test_turns_are_bounded(store: CountedFiles, written: Path, monkeypatch: pyte
 
 
 def test_small_and_local_files_have_none(tmp_path: Path, written: Path) -> None:
-    """One request brings a small file whole; a local one is opened without a request."""
+    """Tails are not kept for a small file, which one request reads whole, or for a local file, which needs no
+    request."""
     files = CountedFiles()
     buffer = pa.BufferOutputStream()
     orcidx.write_table(table_of(0).slice(0, 100), buffer)
@@ -255,7 +260,7 @@ def test_small_and_local_files_have_none(tmp_path: Path, written: Path) -> None:
 
 
 def test_catalogs_in_parts(store: CountedFiles, written: Path) -> None:
-    """A file that came later has its row, and its tail, in a catalog that stands on the first one."""
+    """The row and tail of a file that came later are in a partial catalog, which adds to the first catalog."""
     for number in range(FILES, FILES + 5):
         store.pipe_file(f"/table/{number}.orc", (written / "7.orc").read_bytes())
         root = orcidx.storage.describe_source("table", filesystem=store)

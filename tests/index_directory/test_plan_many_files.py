@@ -1,4 +1,4 @@
-"""Planning over 100,000 listed files: a catalog with statistics as jobs write it, and a listing that is simulated."""
+"""Planning over 100,000 listed files, with a real catalog of their statistics and a simulated listing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SPEC = IndexSpec.of({"bloom-filter": {"user": {"items": 1000}}})
 
 
 def simulated(folder: Path, count: int) -> pa.Table:
-    """A catalog of ``count`` files in ``folder``; gives their listing; 4 columns, embedded indexes of 100 bytes."""
+    """Writes a catalog of ``count`` files into ``folder`` and returns their listing. The files have 4 columns, and
+    embedded indexes of 100 bytes."""
     numbers = np.arange(count)
     paths = [f"day={n // 1000:03}/part-{n:05}-8c1f0d2e-5b1c-4f0e-9d3a-c000.zstd.orc" for n in numbers]
     listing = pa.table(
@@ -43,7 +44,8 @@ def simulated(folder: Path, count: int) -> pa.Table:
 
 
 def _observed(count: int) -> pa.Array:
-    """``id`` grows from file to file, ``user`` and ``price`` do not, ``city`` has few values in each."""
+    """Returns statistics. ``id`` grows from file to file, ``user`` and ``price`` do not, ``city`` has few values per
+    file."""
     numbers = np.repeat(np.arange(count), 4)
     number_of = np.tile(np.arange(4), count)
     names = pa.array(["id", "user", "price", "city"]).take(pa.array(number_of))
@@ -54,7 +56,7 @@ def _observed(count: int) -> pa.Array:
         "column": names,
         "type": kinds,
         "count": pa.repeat(10_000, 4 * count).cast(pa.int64()),
-        "flags": pa.array(np.where(number_of == 0, 96, 0), pa.int32()),  # values, and counted
+        "flags": pa.array(np.where(number_of == 0, 96, 0), pa.int32()),  # 96: _ATTAINED and _COUNTED
         "sum": pa.array(integers * 10_000 + 49_995_000, mask=number_of > 0),
         "low_integer": pa.array(integers, mask=number_of > 1),
         "high_integer": pa.array(np.where(number_of == 0, integers + 9_999, 10**9), mask=number_of > 1),
@@ -98,7 +100,8 @@ def test_a_hundred_thousand_files_are_planned_in_a_few_reads(tmp_path: Path, mon
 
 
 def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not of those that statistics rule out; of many files some at a time, whatever order they are asked in."""
+    """Indexes are not read for files that statistics rule out. For many files they are read in parts, whatever the
+    order of the files is."""
     listing = simulated(tmp_path, 20_000)
     asked: list[int] = []
     rows_of = Catalog.rows_of
@@ -117,7 +120,7 @@ def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch
     plan = store.plan(listing, parse("user >= 0"))
     assert len(plan.kept) == 20_000
     asked.clear()
-    (tmp_path / "_orcidx" / store.catalogs.names[0]).unlink()  # as another job does when it has written a new one
+    (tmp_path / "_orcidx" / store.catalogs.names[0]).unlink()  # as another job does after it has written a new catalog
     for number in (3, 2, 4, 19_999, 0, 999, 1000):
         index = plan.index_of(number)
         assert index is not None
@@ -126,7 +129,7 @@ def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch
 
 
 def test_indexes_of_a_catalog_in_parts(tmp_path: Path) -> None:
-    """Each from the last part that has its file."""
+    """Each index comes from the last partial catalog that has its file."""
     listing = simulated(tmp_path, 1000)
     store = IndexStore.open(tmp_path)
     assert store is not None

@@ -1,4 +1,4 @@
-"""``orcidx.scan`` and all that is made of it ask the indexes that lie beside the files."""
+"""``orcidx.scan``, and all objects made from a scan, use the indexes beside the files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(scan: orcidx.Scan, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
-    """Names of the files that a pass opens, and the ids that it finds."""
+    """Runs the scan. Returns the names of the files that it opens, and the ids that it finds."""
     names: list[str] = []
     plain = orcidx.scanner.file_queue.open_job
 
@@ -65,7 +65,7 @@ def test_files_that_the_catalog_rules_out_are_not_opened(indexed: Path, monkeypa
 
 
 def test_rows_are_left_out_by_the_index_of_their_file(indexed: Path) -> None:
-    """The bitmap leaves one row of each file, of which no statistics know."""
+    """The bitmap leaves one row of each file. Statistics cannot do this."""
     scan = orcidx.scan(indexed, where=col("city") == "c7")
     assert {stripe.decision.rows.may.count for stripe in scan.stripes()} == {1}
     assert scan.count_rows() == 4
@@ -96,7 +96,7 @@ def _with_day() -> pa.Schema:
 
 
 def test_a_file_that_was_replaced_is_read(indexed: Path, tmp_path: Path) -> None:
-    """Also where it was after the listing, which the scan holds on to."""
+    """A file is read with its new content even if it was replaced after the scan had listed the directory."""
     root = shutil.copytree(indexed, tmp_path / "events", copy_function=shutil.copy2)
     scan = orcidx.scan(root, where=WHERE)
     assert scan.count_rows() == 1
@@ -180,7 +180,7 @@ def test_remote_files_named_one_by_one_are_asked_when_told_to(indexed: Path, mon
 
 
 def test_sources_that_have_no_hash_are_explained(indexed: Path) -> None:
-    """A file in memory, and one named twice of which only the first has a selection."""
+    """The sources are a file in memory, and a file that is named twice with a selection for one of the two."""
     data = next(indexed.rglob("1.orc")).read_bytes()
     for source in (bytearray(data), pa.py_buffer(data), memoryview(data)):
         assert len(orcidx.scan(source, where=WHERE).explain().files) == 1
@@ -199,7 +199,7 @@ STORED = ("p = 2", "p = 1", "p > 1", "NOT p = 1", "p = 2 OR id = 3", "p IN (2, 9
 def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
     tmp_path: Path, key: str, where: str, embedded: int
 ) -> None:
-    """Indexes and statistics of the stored values proved files to be empty that have the directory's."""
+    """Indexes and statistics of the stored values ruled out files whose rows match with the directory's value."""
     for value in (1, 2, 3):
         (tmp_path / f"{key}={value}").mkdir()
         table = pa.table({"id": list(range(50)), "p": pa.array([1] * 50, pa.int32())})
@@ -234,7 +234,8 @@ def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
 )
 @pytest.mark.parametrize("with_index", [False, True])
 def test_directories_whose_keys_differ_in_case(tmp_path: Path, with_index: bool, where: str) -> None:
-    """They are one column where names are compared without regard to case; the values of ``P=`` became nulls."""
+    """``P=`` and ``p=`` are one column if names are compared without regard to case. The values of ``P=`` became nulls
+    before."""
     for folder in ("P=1", "p=2", "p=3/q=4", "P=__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / folder).mkdir(parents=True)
         orcidx.write_table(pa.table({"id": list(range(5))}), tmp_path / folder / "a.orc")
