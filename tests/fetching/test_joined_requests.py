@@ -91,8 +91,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
 def test_far_ranges_come_in_as_many_requests_as_wanted(server: RangeServer, most: int) -> None:
-    """Ranges 1 MiB apart are joined in any case. With an over-read of at most 4 MiB, the others fit into two
-    requests."""
+    """However far apart the ranges are, one read takes at most ``most`` requests."""
     reader = open_reader(f"{server.url}/data.orc")
     assert [bytes(one) for one in reader.read_ranges(FAR, most=most)] == WANTED
     assert len(server.gets) <= most

@@ -1,4 +1,4 @@
-"""Deletion vectors: Java's files byte for byte, the algebra against Python sets, Puffin, and every kind of damage."""
+"""Deletion vectors: the same bytes as Java's files, set operations against Python sets, Puffin, and damage."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_limits_and_sources_of_positions() -> None:
 
 
 def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
-    """All bitmaps below the largest key are written, as in Java; so a single position could ask for 2 GiB."""
+    """The writer stores all bitmaps below the largest key, as Java does. So a single far position could need 2 GiB."""
     far = DeletionVector([7, (1 << 54) - 1], bitmap64=True)
     tracemalloc.start()
     try:
@@ -227,7 +227,7 @@ class DeletionVectorMachine(RuleBasedStateMachine):
 
     @rule(rows=st.integers(0, 300_000), chosen=st.sets(SMALL, max_size=40))
     def selection(self, rows: int, chosen: set[int]) -> None:
-        """What is left of a file, alone and within the rows that an index chose."""
+        """Checks which rows of a file are left, among all rows and among the rows that an index chose."""
         if self.model and max(self.model) >= rows:
             with pytest.raises(CorruptFile, match="deletes row"):
                 self.vector.kept_rows(rows)
@@ -259,7 +259,7 @@ TestDeletionVectorMachine.settings = settings(max_examples=40, stateful_step_cou
 
 
 def with_crc(checked: bytes) -> bytes:
-    """An entry whose frame is right, whatever is in it."""
+    """Returns an entry with a valid length and CRC, whatever the content is."""
     return struct.pack(">i", len(checked)) + checked + zlib.crc32(checked).to_bytes(4, "big")
 
 
@@ -267,7 +267,7 @@ MAGIC32, MAGIC64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
 
 
 def test_bitmaps_without_runs_and_gaps_between_keys_are_read() -> None:
-    """As pypaimon and Iceberg's writers make them."""
+    """pypaimon and Iceberg's writers make such bitmaps."""
     assert DeletionVector.from_bytes(with_crc(MAGIC32 + BitMap(range(100)).serialize())) == DeletionVector(range(100))
     wide = DeletionVector([1, 5 << 32], bitmap64=True)
     assert DeletionVector.from_bytes(with_crc(MAGIC64 + BitMap64([1, 5 << 32]).serialize())) == wide
@@ -328,7 +328,7 @@ def test_ranges_outside_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep_crc", [True, False])
 def test_mutations_raise_only_corrupt_file(keep_crc: bool, tmp_path: Path) -> None:
-    """With the CRC made right again, a mutated vector is refused or is a sound one."""
+    """A mutated vector with a corrected CRC is either refused, or it is a valid vector."""
     source = random.Random(5)
     originals = [
         DeletionVector([*range(100, 9000), 70001, 70003, *range(140000, 150000, 2)], bitmap64=bitmap64).to_bytes()
@@ -355,7 +355,7 @@ def test_mutations_raise_only_corrupt_file(keep_crc: bool, tmp_path: Path) -> No
 
 
 def puffin(blobs: list[bytes], *, compressed: bool = False, **changes: Any) -> bytes:
-    """A Puffin file as Iceberg writes it."""
+    """Returns a Puffin file as Iceberg writes it."""
     body, entries = b"PFA1", []
     for i, blob in enumerate(blobs):
         entries.append(

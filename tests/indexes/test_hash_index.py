@@ -1,4 +1,4 @@
-"""The dynamic-bucket hash index: key hashes of every type, files, and bucket assignment, all against Java's."""
+"""The dynamic-bucket hash index: key hashes of every type, files and bucket assignment are compared with Java's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def arrow_key(text: str, values: list[Any]) -> pa.Array:
 
 
 def timestamps(kind: DataType, nanos: list[int | None]) -> pa.Array:
-    """In the type's own unit, or as decimals where 64 bits of nanoseconds do not do."""
+    """Converts nanoseconds to the type's unit, or to decimals if the values do not fit int64 nanoseconds."""
     per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.arrow_type.unit]
     if any(value is not None and not -(2**63) <= value // per_unit < 2**63 for value in nanos):
         return pa.array([None if value is None else decimal.Decimal(value) for value in nanos], NANOS)
@@ -111,7 +111,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 def keys(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
     types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=6))
     if draw(st.booleans()):
-        types = types * draw(st.integers(9, 25))  # beyond one word of null bits
+        types = types * draw(st.integers(9, 25))  # needs more than one word of null bits
     row = st.tuples(*(st.none() | VALUES[text] for text in types)).map(list)
     return types, draw(st.lists(row, max_size=3))
 
@@ -202,7 +202,8 @@ def test_java_assignment(root: Path) -> None:
 
 
 def test_restored_buckets_keep_their_keys_and_fill_up_first() -> None:
-    """In the order of Java's HashMap: bucket 17 is walked as 1 of a table of 16, so before 5."""
+    """Buckets are filled in the order of Java's HashMap. In a table of 16 entries, bucket 17 is at place 1, before
+    5."""
     restored = {5: [1, 2], 17: np.array([3]), 0: [4, 5, 6]}
     assigner = BucketAssigner(3, restored=restored)
     assert assigner.assign([3, 1, 5]).tolist() == [17, 5, 0]

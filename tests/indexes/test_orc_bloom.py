@@ -1,4 +1,4 @@
-"""ORC's bloom filters: the hash functions to the bit, damaged filters, writers that hashed wrongly, keys by type."""
+"""ORC's bloom filters: exact hash values, damaged filters, writers that hashed wrongly, and the keys of each type."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ DOUBLE_BITS = {
 
 
 def positions(key: int, bits: int, hashes: int) -> set[int]:
-    """The bits of a hash, in plain Python."""
+    """Computes the bits of a hash in plain Python."""
     low, high = key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF
     found = set()
     for i in range(1, hashes + 1):
@@ -104,7 +104,7 @@ def positions(key: int, bits: int, hashes: int) -> set[int]:
 
 
 def build(keys: list[int], bits: int = 832, hashes: int = 5) -> bytes:
-    """A bitset in which these hashes are set."""
+    """Builds a bitset that contains these hashes."""
     flags = np.zeros(bits, np.uint8)
     for key in keys:
         flags[list(positions(key, bits, hashes))] = 1
@@ -112,7 +112,7 @@ def build(keys: list[int], bits: int = 832, hashes: int = 5) -> bytes:
 
 
 def filter_message(bitset: bytes, hashes: int = 5, *, words: str | None = None) -> bytes:
-    """``words``: None for utf8bitset, else "packed" or "unpacked" fixed64 words."""
+    """Builds a filter message. ``words``: None for utf8bitset, otherwise "packed" or "unpacked" for fixed64 words."""
     if words is None:
         body = pb.blob(3, bitset)
     elif words == "packed":
@@ -303,7 +303,8 @@ def test_keys_of_days_and_times() -> None:
 
 
 def test_keys_of_wall_clocks_of_other_tables() -> None:
-    """Where tables of a zone may differ, whatever another may have shown is looked for, or nothing is told."""
+    """Time zone tables may differ between writer and reader. Then the keys include the times that another table may
+    give, or the filter is not used."""
     column, hour = OrcType(id=1, kind=K.TIMESTAMP), 3_600_000
 
     def keys(zone: str | None, year: int) -> list[int] | None:
@@ -338,7 +339,7 @@ def test_keys_of_texts() -> None:
 
 
 def test_integers_that_may_have_been_larger_than_their_type() -> None:
-    """Java casts bytes before it hashes them."""
+    """Java casts TINYINT values before it hashes them, so only SHORT and INT may have been larger there."""
     cpp = replace(FACTS, writer=WriterKind.CPP)
     for kind in (K.BYTE, K.SHORT, K.INT, K.LONG, K.STRING):
         column = OrcType(id=1, kind=kind)
@@ -347,7 +348,7 @@ def test_integers_that_may_have_been_larger_than_their_type() -> None:
 
 
 def test_keys_of_many_literals() -> None:
-    """Of which literal each is; those of which a filter cannot tell are not taken for absent."""
+    """Each key has the number of its literal. Literals that have no usable key are marked as unknown, not as absent."""
 
     def each(kind: TypeKind, literals: list[Any], **fields: Any) -> tuple[list[int], list[int], list[bool]]:
         hashes, owners, unknown = each_hash(OrcType(id=1, kind=kind, **fields), literals, FACTS, OPTIONS, zone=None)
@@ -402,7 +403,7 @@ def filters_of(path: Path, column: int, kind: StreamKind) -> tuple[BloomFilters,
 
 
 def test_bad_filters_of_an_early_c_plus_plus_writer(golden_orc: Path) -> None:
-    """Two of five ids are "not present" when tested as they should be; the texts are all there."""
+    """By the correct hash function, the filter denies two of five ids that are in the file. All texts are found."""
     path = golden_orc / "bad_bloom_filter_1.6.0.orc"
     ids, reader = filters_of(path, 1, StreamKind.BLOOM_FILTER_UTF8)
     names, _ = filters_of(path, 2, StreamKind.BLOOM_FILTER_UTF8)
@@ -422,7 +423,7 @@ def test_filters_from_before_the_format_settled(golden_orc: Path) -> None:
 
 
 def test_filters_are_probed_all_at_once() -> None:
-    """Ten thousand take the Python calls of ten."""
+    """Ten thousand filters take as many Python calls as ten filters."""
     one, keys = filter_message(build([1, 2, 3], 1024, 7), 7), hash_integers(range(10))
     few, many = BloomFilters(one * 10), BloomFilters(one * 10_000)
     assert python_calls(lambda: many.may_contain(keys)) == python_calls(lambda: few.may_contain(keys))

@@ -1,4 +1,4 @@
-"""Against written files: every value lies in its group's bounds and is found in its group's bloom filter."""
+"""In written files, every value lies within the bounds of its row group and is found in its bloom filter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EPOCH = datetime.date(1970, 1, 1)
 
 
 def physical(node: OrcType, array: pa.ChunkedArray) -> list[Any]:
-    """Values as literals of a predicate are: None, int, float, bytes or Decimal."""
+    """Converts values to the forms of literals in predicates: None, int, float, bytes or Decimal."""
     if pa.types.is_timestamp(array.type):
         scale = {"us": 1000, "ns": 1}[array.type.unit]
         return [None if value is None else value * scale for value in array.cast(pa.int64()).to_pylist()]
@@ -46,7 +46,8 @@ def physical(node: OrcType, array: pa.ChunkedArray) -> list[Any]:
 
 
 def check_bounds(column: Any, values: list[Any], starts: np.ndarray) -> int:
-    """Every value inside the bounds of its unit, null facts as they are; returns the number of bounds."""
+    """Checks that every value is within the bounds of its unit and that null facts are right. Returns the number of
+    bounds."""
     for unit, (start, stop) in enumerate(pairwise(starts)):
         part = values[start:stop]
         assert column.may_null[unit] or None not in part
@@ -62,7 +63,8 @@ def check_bounds(column: Any, values: list[Any], starts: np.ndarray) -> int:
 
 
 def check_file(file: orcidx.OrcFile) -> tuple[int, int]:
-    """Bounds at every level and bloom filters of every top-level column; returns how many said something."""
+    """Checks the bounds at every level, and the bloom filters, of every top-level column. Returns how many there
+    are."""
     reader: OrcReader = file._reader
     table = file.read()
     bounds = blooms = 0
@@ -130,7 +132,7 @@ COLUMNS = {
 
 
 def sample(rng: np.random.Generator, row: int) -> tuple[Any, ...]:
-    """One row; extremes and nulls come often."""
+    """Returns a random row. Extreme values and nulls are frequent."""
     pick = lambda *values: values[int(rng.integers(len(values)))]  # noqa: E731
     day = datetime.datetime(1970, 1, 1) + datetime.timedelta(
         days=int(rng.integers(-90_000, 90_000)), microseconds=int(rng.integers(0, 86_400_000_000))

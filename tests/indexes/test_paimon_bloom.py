@@ -1,4 +1,4 @@
-"""The hashes of the bloom filter against published vectors and plain Python, and its kernels' bounds."""
+"""The bloom filter's hashes, compared with published values and plain Python, and the bounds checks of its kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P1, P2, P3, P4, P5 = (
 
 
 def xxh64(data: bytes) -> int:
-    """XXH64 with seed 0, as its specification tells it step by step."""
+    """Computes XXH64 with seed 0, step by step as in its specification."""
 
     def rotated(x: int, n: int) -> int:
         return (x << n | x >> 64 - n) & MASK

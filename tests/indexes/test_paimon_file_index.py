@@ -105,7 +105,8 @@ def test_containers_come_back(root: Path) -> None:
 
 
 def sharper(sidecar: dict[str, Any], text: list[Any]) -> bool:
-    """Whether our answer says more than Java's: null rows go from a bitmap's <> and NOT IN; prefixes are ranges."""
+    """Whether orcidx answers more precisely than Java. It excludes null rows for <> and NOT IN of a bitmap, and uses
+    ranges for prefixes."""
     if text[0] in ("and", "or"):
         return any(sharper(sidecar, child) for child in text[1:])
     options = " ".join(sidecar.get("table_options", []))
@@ -121,7 +122,7 @@ def test_container_answers(root: Path) -> None:
         for record in sidecar["predicates"]:
             text = record["predicate"]
             if text and text[0] == "startswith" and sidecar["name"].startswith("modified"):
-                continue  # asks an INT column for a prefix
+                continue  # this predicate asks an INT column for a prefix
             verdict = index.evaluate(predicate(text) if text else None)
             if text and sharper(sidecar, text):
                 if record["result"] == "ROWS" and verdict.rows is not None and "rows" in record:
@@ -174,7 +175,7 @@ SPECS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("root", roots("paimon", GOLDEN_PAIMON))
 @pytest.mark.parametrize("name", ["everything", "everything_norows"])
 def test_containers_are_built_again(root: Path, name: str) -> None:
-    """Same indexes as Java's; their order is that of Java's hash maps there."""
+    """The indexes are the same as Java's. Only their order differs, because Java's is that of its hash maps."""
     sidecar, data = next(c for c in containers(root) if c[0]["name"] == name)
     golden = opened(sidecar, data)
     options = paimon.FileIndexOptions.parse(dict(text.split("=", 1) for text in sidecar["table_options"]))
@@ -288,7 +289,7 @@ def test_a_file_of_another_size_is_not_trusted() -> None:
     index = paimon.read_file_index(data, types={"a": "INT"}, rows=4)
     assert index.evaluate(col("a") == 1).kind == "remain"
     assert "3 rows, but the data file has 4" in index.notes[0]
-    assert index.evaluate(col("a") == 9).kind == "skip"  # the bloom filter knows no rows
+    assert index.evaluate(col("a") == 9).kind == "skip"  # the bloom filter excludes the value, but cannot name rows
     with pytest.raises(CorruptFile, match="the data file has 4"):
         paimon.read_file_index(data, types={"a": "INT"}, rows=4, strict=True).evaluate(col("a") == 1)
 
@@ -435,7 +436,7 @@ def test_top_rows_with_a_filter() -> None:
     alive = index.evaluate(col("i") == 2).rows
     found = index.top_k("n", 1, descending=True, nulls_first=False, selection=alive)
     assert found.exact
-    assert list(found.rows) == [6]  # 0.02 twice: the higher row stays
+    assert list(found.rows) == [6]  # two rows have 0.02, and the higher row number is kept
     loose = index.top_k("n", 1, descending=True, nulls_first=False, selection=alive, strict=False)
     assert (list(loose.rows), loose.exact) == ([1, 6], False)
     assert mixed_index(("bsi",)).top_k("n", 1, descending=True, nulls_first=False).kind == "remain"
@@ -512,7 +513,7 @@ def test_sources_of_arrow_data() -> None:
 
 
 class Stream:
-    """Nothing but Arrow's stream interface."""
+    """An object that has only Arrow's stream interface."""
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows

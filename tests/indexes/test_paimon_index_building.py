@@ -1,4 +1,4 @@
-"""Indexes of files that come batch by batch: the bytes of a whole column's, and few bytes held until then."""
+"""Indexes built batch by batch have the same bytes as indexes of whole columns, and use little memory until then."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def values_of(rng: np.random.Generator, rows: int, distinct: int, nulls: float, 
 def test_batches_give_the_bytes_of_the_whole_column(
     rng: np.random.Generator, kind: str, text: bool, nulls: float
 ) -> None:
-    """Batches of few values, of many, of nulls alone, and of nothing, in every order."""
+    """Batches have few or many distinct values, only nulls, or no rows, in different orders."""
     data_type = parse_type("STRING" if text else "BIGINT")
     none = pa.nulls(50, pa.string() if text else pa.int64())
     shapes = [(1000, 3), (300, 5000), (0, 1), (2000, 400), (1, 1), (3000, 256)]

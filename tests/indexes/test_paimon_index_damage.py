@@ -1,4 +1,4 @@
-"""Damaged index bodies: only orcidx errors, bounded time and memory, and no row lost without a word."""
+"""Damaged index bodies cause only errors of orcidx, in bounded time and memory. No row is lost without an error."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from orcidx.errors import CorruptFile
 EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 30, (1 << 31) - 1)
 SECONDS = 2.0
 MEGABYTES = 64
-MOST_BYTES = 20_000  # of a body; larger ones only repeat themselves
+MOST_BYTES = 20_000  # of a body; larger bodies only repeat the same structures
 
 
 def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[bytes]:
-    """The body cut, with bits flipped, and with numbers at their extremes; ``count`` of each."""
+    """Yields the body cut off, with flipped bits, and with extreme numbers, ``count`` times each."""
     size = len(body)
     for cut in rng.integers(0, size, min(count, size)):
         yield body[:cut]
@@ -43,7 +43,7 @@ def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[byt
 
 
 def ask(index: Any, golden: Golden) -> None:
-    """A bit of everything."""
+    """Calls some of each kind of question on the index."""
     some = next((value for value in golden.values if value is not None), None)
     literal = None if some is None else golden.literal(some)
     for op in ("eq", "neq", "lt", "gte", "in", "isnull"):
@@ -164,7 +164,7 @@ def frames_of(error: BaseException) -> Iterator[Any]:
 def test_an_error_that_is_kept_holds_no_buffer(rng: np.random.Generator) -> None:
     """CPython 3.11 crashes when it collects a cycle with an exported memoryview in it; a kept error makes such cycles.
 
-    Found by the fuzzer (container, case 1262 of seed 20261121), as a crash in another place some time later.
+    The fuzzer found this (container, case 1262 of seed 20261121) as a crash in another place some time later.
     """
     seen = 0
     for golden in goldens(FIXTURES / "paimon", "range"):

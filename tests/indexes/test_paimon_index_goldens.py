@@ -1,7 +1,6 @@
-"""Every index body that Paimon's Java wrote: read, asked as it was asked there, and built again from its values.
+"""Every index body that Paimon's Java wrote is read, asked the same predicates, and built again from its values.
 
-Where an answer differs from Java's on purpose, ``deviates`` says why; the answers are checked against a plain oracle in
-any case.
+Where an answer differs from Java's on purpose, ``deviates`` says why. All answers are also checked against an oracle.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def pa_nulls(data_type: Any) -> Any:
 
 
 def deviates(golden: Golden, op: str, literals: list[Any]) -> str | None:
-    """Why our answer to a predicate is not Java's."""
+    """Returns the reason why orcidx's answer to a predicate differs from Java's, or None."""
     root, kind = golden.data_type.root, golden.kind
     if None in literals:
         return "a comparison with SQL's null matches no row"
@@ -150,7 +149,7 @@ def check_soundness(golden: Golden, record: dict[str, Any], verdict: Any, where:
 
 
 def plain(golden: Golden, values: list[Any]) -> list[Any]:
-    """Values as Python compares them."""
+    """Converts values to forms that Python compares."""
     if golden.data_type.root in ("FLOAT", "DOUBLE"):
         return [None if value is None else golden.literal(value).as_py() for value in values]
     if golden.data_type.root == "DECIMAL":
@@ -175,7 +174,7 @@ def test_top_rows(root: Path) -> None:
             )
             asked += 1
             if odd and not index.cardinality:
-                # Java forgets the selection where no value has an order.
+                # Java ignores the selection if no value has an order.
                 assert found == selection
             else:
                 assert matches(found, record, golden.rows), (golden.path.stem, record)

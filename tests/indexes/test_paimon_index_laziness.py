@@ -1,4 +1,4 @@
-"""How much of a large index a question reads: counted requests and bytes."""
+"""How much of a large index one question reads, in requests and bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 300_000
 
 
 class Counting:
-    """A source that keeps a list of what was asked of it."""
+    """A source that keeps a list of the ranges that were read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -47,14 +47,14 @@ def remote(kind: str, column: pa.Array, options: dict[str, Any], sql: str = "INT
 def test_a_value_of_a_bitmap_takes_one_block_and_one_bitmap(column: pa.Array) -> None:
     index, source, built = remote("bitmap", column, {})
     assert len(source.data) > 1_000_000
-    assert len(source.asked) == 1  # the front, which holds the head
+    assert len(source.asked) == 1  # the first bytes, which hold the head
     assert source.asked[0] == [(0, FIRST_READ)]
     verdict = index.evaluate("eq", [77_777])
     assert verdict == built.evaluate("eq", [77_777])
-    assert [len(ranges) for ranges in source.asked] == [1, 1, 1]  # front, block, bitmap
+    assert [len(ranges) for ranges in source.asked] == [1, 1, 1]  # first bytes, block, bitmap
     assert source.bytes_asked < FIRST_READ + (16 << 10) + 100
     index.evaluate("eq", [77_778])
-    assert len(source.asked) <= 4  # the block is known
+    assert len(source.asked) <= 4  # the block is cached
     many = list(range(1, 100_000, 1000))
     before = len(source.asked)
     assert index.evaluate("in", many) == built.evaluate("in", many)
@@ -80,7 +80,7 @@ def stored_slices(index: Any) -> list[bytes]:
 def test_a_range_reads_only_the_slices_that_can_decide() -> None:
     values = pa.array(np.arange(1 << 17) % (1 << 16), pa.int32())
     index, source, _ = remote("range-bitmap", values, {})
-    assert len(index.evaluate("gte", [1 << 15]).rows) == 1 << 16  # the top slice alone
+    assert len(index.evaluate("gte", [1 << 15]).rows) == 1 << 16  # only the top slice is read
     first = source.bytes_asked
     index.evaluate("eq", [5])
     assert source.bytes_asked - first > 10 * 8192

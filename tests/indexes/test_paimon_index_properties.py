@@ -1,4 +1,4 @@
-"""Indexes of random columns against a plain oracle, for every type, kind and operator."""
+"""Indexes of random columns, checked against a simple oracle, for every type, kind of index and operator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Case:
-    """A type, values to draw from, and how an oracle's value goes to Arrow and to a literal."""
+    """A type, values to draw from, and functions that convert an oracle's value to Arrow and to a literal."""
 
     sql: str
     values: st.SearchStrategy[Any]
@@ -131,7 +131,7 @@ def is_text(sql: str) -> bool:
 
 
 def asks(op: str, sql: str) -> bool:
-    """Whether the operator is for the type; a prefix of bytes is none of Paimon's."""
+    """Whether the type has this operator. Paimon has no prefix operator for bytes."""
     if op in TEXT:
         return is_text(sql)
     return op != "isnan" or sql in ("FLOAT", "DOUBLE")
@@ -143,7 +143,7 @@ def asks(op: str, sql: str) -> bool:
 def test_answers_are_sound_and_exact(case: Case, data: st.DataObject) -> None:
     values = data.draw(columns(case))
     kind = data.draw(st.sampled_from(case.kinds))
-    if kind == "bsi":  # it cannot hold the least long
+    if kind == "bsi":  # a BSI cannot hold the smallest int64 value
         values = [None if value == -(1 << 63) else value for value in values]
     built = paimon.build_index(kind, case.to_arrow(values), case.sql, options_of(data.draw, kind))
     built.check()
@@ -211,7 +211,7 @@ def test_contents_come_back(values: list[Any]) -> None:
 
 @pytest.mark.parametrize("smallest", [1, 7])
 def test_a_bsi_may_start_above_zero(smallest: int) -> None:
-    """Java writes min 0 always; the format allows any."""
+    """Java always writes 0 as the minimum, but the format allows any number."""
     numbers_ = [smallest, smallest + 1, smallest + 6]
     slices = tuple(BitMap([i for i, n in enumerate(numbers_) if (n - smallest) >> bit & 1]) for bit in range(3))
     part = bsi.BsiPart(smallest, smallest + 6, BitMap(range(3)), slices)

@@ -1,4 +1,4 @@
-"""What the indexes are asked for a leaf, against the rows for which the leaf is true."""
+"""The questions that the indexes are asked for a leaf, compared with the rows for which the leaf is TRUE."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bits(width: int) -> Callable[[Any], int]:
 
 @dataclass(frozen=True)
 class Column:
-    """Values, the keys that an index stores of them, and literals to ask for."""
+    """Values of a column, the keys that an index stores for them, and literals to ask for."""
 
     arrow: pa.DataType
     values: Sequence[Any]
@@ -48,7 +48,7 @@ class Column:
     key: Callable[[Any], Key] = lambda value: value
     ops: Sequence[Op] = ORDER
     length: int | None = None
-    points_alone: bool = False  # the indexes answer nothing else, since keys are coarser than values
+    points_alone: bool = False  # indexes answer only equality, because keys are coarser than values
 
 
 FLOATS = [-INF, -1.5, -0.0, 0.0, 0.1, 1.5, INF, math.nan]
@@ -108,7 +108,7 @@ COLUMNS: dict[str, Column] = {
 
 
 def leaves(column: Column) -> Iterator[Leaf]:
-    """Every operator with every literal, and some pairs of them; negated, too."""
+    """Yields leaves of every operator with every literal and some pairs of literals, with their negations."""
     for negated in (False, True):
         yield Leaf(("x",), Op.IS_NULL, (), negated)
         for op in column.ops:
@@ -157,7 +157,7 @@ def test_questions_hold_for_the_rows_that_match(name: str, nan: Any) -> None:
     for leaf in leaves(column):
         bound = bind(leaf, batch.schema, nan=nan, char_lengths=lengths)
         if not isinstance(bound.root, BoundLeaf):
-            continue  # true or false of every row
+            continue  # the condition is constant for all rows
         asked = questions_of(bound.root, kind)
         told["none"] += asked is None
         if asked is None or (column.points_alone and not all(map(is_point, asked.questions))):

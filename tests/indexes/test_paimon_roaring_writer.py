@@ -1,4 +1,4 @@
-"""The kernels that write bitmaps, against pyroaring's own bytes."""
+"""The kernels that write bitmaps give the same bytes as pyroaring."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_bytes_are_those_of_the_library(name: str, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("containers", [1, 3, 4, 7, 8, 9, 15, 16, 17])
 def test_runs_in_any_number_of_containers_are_read(containers: int) -> None:
-    """One bit for each container tells which are runs."""
+    """The format has one bit for each container, which says whether the container holds runs."""
     rows = np.concatenate([np.arange(i << 16, (i << 16) + 99) for i in range(containers)]).astype(np.uint32)
     data, _ = write_groups(rows, np.array([0, len(rows)]))
     assert read_bitmap(b"before" + data + b"behind", 6) == (BitMap(rows), 6 + len(data))

@@ -1,4 +1,4 @@
-"""``check_file``: sound files pass, and each kind of lie in a file is found and placed."""
+"""``check_file`` passes valid files. It finds each kind of wrong content, and reports its place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def path(table, tmp_path_factory):
-    """Uncompressed, so that its bytes can be changed where they lie."""
+    """Writes an uncompressed file, so that tests can change its bytes in place."""
     path = tmp_path_factory.mktemp("check") / "a.orc"
     orcidx.write_table(
         table,
@@ -70,7 +70,7 @@ def checked(path):
 
 
 def of(path, column, kind, stripe=0):
-    """(offset, length) of a stream."""
+    """Returns (offset, length) of a stream."""
     with orcidx.open(path) as file:
         (node,) = [node for node in file.columns if node.dotted == column]
         return file.reader.extents(stripe)[node.id, kind]
@@ -131,7 +131,8 @@ def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
 
 
 def test_statistics_of_each_stripe_are_compared(path, tmp_path, monkeypatch):
-    """Those of all but the first were not; many stripes are compared with one call."""
+    """Only the statistics of the first stripe were compared before. One call compares the statistics of many
+    stripes."""
     calls = []
     monkeypatch.setattr(check, "stripe_statistics", lambda *given, **more: calls.append(more) or read(*given, **more))
     offset, _ = of(path, "v", StreamKind.DATA, stripe=1)
@@ -200,7 +201,8 @@ def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "uncompressed"])
 def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
-    """As of an upload that was given its length and not all its bytes; the message told of encodings and chunks."""
+    """Such a hole is left by an upload that allocated the file and did not write all bytes. The message spoke only of
+    encodings and chunks before."""
     path, noise = tmp_path / "a.orc", np.random.default_rng(3)
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression=compression) as writer:
         for _ in range(3):
@@ -218,7 +220,8 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
         first, last = (int(number.replace(",", "")) for number in re.findall(r"[\d,]{4,}", hole.text))
         assert start <= first < start + 4096
         assert start + 12_288 < last <= start + 20_480
-        if told is not None:  # else chunks that were stored as they were decode, and their statistics deny them
+        # Otherwise, chunks that are stored uncompressed can be decoded, and only their statistics differ.
+        if told is not None:
             assert told in check.problems[0].text
             assert write_whole(check, describe_source(path), tmp_path / "b.orc").rows == 16_000
             with pytest.raises(SystemExit) as exit:
@@ -230,8 +233,8 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
 
 
 def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
-    """An uncompressed file with bytes more in front of some of its stripes, by their numbers; of the footers, by that
-    behind the last."""
+    """Inserts bytes into an uncompressed file. The key in ``stretches`` is the number of the stripe after the new
+    bytes. The number behind the last stripe stands for the footer."""
     end = len(data) - 1 - data[-1]
     postscript = Message.parse(data[end:-1])
     start = end - postscript.int(1)
@@ -263,7 +266,7 @@ def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
     ],
 )
 def test_bytes_that_belong_to_nothing_are_named(tmp_path, capsys, stretches, named):
-    """They passed without a word. Zeros in front of a stripe are the padding of ORC Java."""
+    """These bytes were not reported before. Zeros in front of a stripe are the padding of ORC Java."""
     path = tmp_path / "a.orc"
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression="none") as writer:
         for start in (0, 1000, 2000):
@@ -303,8 +306,8 @@ def test_repair_keeps_types_and_filters(tmp_path):
 
 
 def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path, monkeypatch):
-    """Small stripes took twice as long: streams were read and listed again for each column, and a stripe of one row
-    group was opened twice to compare its positions with themselves."""
+    """Checks of small stripes took twice as long before. Streams were read and listed again for each column. A stripe
+    of one row group was opened twice, although its positions have nothing to be compared with."""
     few = tmp_path / "few.orc"
     with orcidx.OrcWriter(few, table.schema, bloom_filter_columns=["id", "s"]) as writer:
         for start in range(0, 1000, 200):

@@ -1,5 +1,7 @@
-"""The page of ``orcidx report``: what it says, that it is legible for any number of row groups, and, where there is a
-Chromium, that a browser shows it without an error at three widths, in light and in dark."""
+"""The page of ``orcidx report``: its content, and that it is legible for any number of row groups.
+
+If Chromium is installed, a browser must show it without an error at three widths, in light and in dark mode.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def path(tmp_path_factory):
 
 
 class Balanced(HTMLParser):
-    """Every element that is opened is closed, in order."""
+    """Fails unless every element that is opened is closed, in the right order."""
 
     VOID = ("meta", "br", "rect", "!doctype")
 
@@ -87,7 +89,7 @@ def test_the_page_says_what_was_found(path):
         assert title in page
     for title in ("Each index alone", "Time"):
         assert title in page
-    assert "a bloom filter" in page  # who ruled out what statistics of user could not
+    assert "a bloom filter" in page  # it ruled out row groups that statistics of user could not
     assert "&lt;city&gt;" in page
     assert "<city>" not in page
     assert page.count("class='band'") == 4
@@ -169,7 +171,7 @@ def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
     explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
     assert "row group" in str(explanation)
     assert explanation.skipped_by == {"dictionary": 500}
-    assert len(asked) == 2  # for the text and for the counts; 1,000 when each row group was asked
+    assert len(asked) == 2  # for the text and for the counts; it was 1,000 when each row group was asked
 
 
 def test_tiles_fill_the_treemap():
@@ -192,7 +194,7 @@ def test_the_command(path, tmp_path, capsys):
 
 
 def test_words_on_the_treemap_stand_out():
-    """They are white, in light and in dark."""
+    """The words are white in light mode and in dark mode."""
     colours = re.findall(r"--t-\w+:#(\w{6})", STYLE)
     assert len(colours) == 10
     for colour in colours:
@@ -204,7 +206,7 @@ def test_words_on_the_treemap_stand_out():
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="no Chromium here (Debian: chromium)")
 def test_a_browser_shows_it(path, tmp_path):
-    """No text is cut off at the right, and nothing goes wrong, at three widths, in light and in dark."""
+    """At three widths, in light and dark mode, no text is cut off at the right, and there are no errors."""
     assert CHROMIUM is not None
     page = page_of(path, "user = 4242 or id between 3000 and 3100")
     inner = page.replace("&", "&amp;").replace('"', "&quot;")
@@ -234,7 +236,7 @@ def test_a_browser_shows_it(path, tmp_path):
 
 
 def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
-    """Those of one stripe were one cell, which said nothing."""
+    """All row groups of a stripe were one cell before, which showed nothing."""
     path = tmp_path / "many.orc"
     noise = np.random.default_rng(1).random((2, 250_000))
     orcidx.write_table(
@@ -246,7 +248,7 @@ def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
 
 
 def test_row_groups_that_are_not_told_one_by_one_are_counted(tmp_path, monkeypatch):
-    """A file of 100,000 tiny row groups said that it had 65,050."""
+    """The report of a file of 100,000 tiny row groups said that there were 65,050."""
     monkeypatch.setattr("orcidx.scanner.explaining._most_groups", lambda size: 60)
     path = tmp_path / "many.orc"
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), row_index_stride=10) as writer:
@@ -272,12 +274,12 @@ def test_numbers_of_pictures_read_well(tmp_path):
     assert "overlap depth 2,500 of 2,500" in page
     assert "id 2,500 of 2,500, at most 2,500" in re.sub(" +", " ", page)
     assert "<i class='t-data'></i>values" in page
-    assert "--own:none" not in page  # which left the legend without its colours
+    assert "--own:none" not in page  # with it, the legend had no colours
     assert "<b>1</b><span>stripe</span>" in page
 
 
 def test_the_headline_counts_all_files(tmp_path, monkeypatch):
-    """It counted those that were looked into, the first 200."""
+    """It counted only the files that were opened for the report, the first 200."""
     monkeypatch.setattr("orcidx.inspection.report.MOST_LOOKED_INTO", 3)
     for number in range(7):
         orcidx.write_table(pa.table({"id": range(10)}), tmp_path / f"{number}.orc")
@@ -291,7 +293,7 @@ def test_the_headline_counts_all_files(tmp_path, monkeypatch):
 
 
 def test_notes_that_differ_in_a_number_are_one_line():
-    """Of 20 stripes there were 18 lines about the bytes of their filters."""
+    """For 20 stripes, the report had 18 lines about the bytes of their filters."""
     notes = [Note("bloom filter", "off", f"its {81_000 + i} bytes are too many", "user", i) for i in range(20)]
     (line,) = merged_notes(notes)
     assert (
@@ -303,7 +305,8 @@ def test_notes_that_differ_in_a_number_are_one_line():
 
 
 def test_one_row_group_is_in_no_order(tmp_path):
-    """Its range filled the strip of each column, which looks like the worst of orders; an empty bar was green."""
+    """A single row group filled the strip of each column with its range, which looks like an unsorted column. Also, an
+    empty bar was green."""
     path = tmp_path / "a.orc"
     orcidx.write_table(pa.table({"id": np.arange(100)}), path)
     page = page_of(path, "id > 1000")

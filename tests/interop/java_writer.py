@@ -1,4 +1,4 @@
-"""ORC Java's own writer over py4j: what it is given is what its vectors hold, with nothing of Spark's between."""
+"""ORC Java's own writer over py4j. The given values go into its vectors directly, without Spark's conversions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class JavaWriter:
-    """Writes batches of a schema over py4j; columns are filled value by value, so keep them short."""
+    """Writes batches of a schema over py4j. It fills columns value by value, so the batches should be short."""
 
     def __init__(self, spark: Any, path: Path, schema: str, **settings: Any) -> None:
         jvm = spark._jvm

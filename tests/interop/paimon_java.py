@@ -20,7 +20,8 @@ SEPARATOR = "\x1f"
 
 
 class PaimonJava:
-    """Tables under one warehouse folder; ``table(name)`` gives the Java object for anything not offered here."""
+    """Tables in one warehouse folder. ``table(name)`` returns the Java object, for methods that this class does not
+    have."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark = spark
@@ -39,7 +40,8 @@ class PaimonJava:
         self.catalog.createDatabase("db", True)
 
     def compile(self, source: Path) -> None:
-        """Adds the static methods of a Java class, which may use the classes before it; ``call`` runs them."""
+        """Adds the static methods of a Java class, which may use the classes that were added before. ``call`` runs
+        them."""
         compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(self._loader)
         compiler.setSourceVersion(8)
@@ -67,7 +69,8 @@ class PaimonJava:
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
     ) -> Path:
-        """Makes a table of ORC files; ``columns`` maps names to types as of ``data_type`` ("BIGINT NOT NULL")."""
+        """Makes a table of ORC files. ``columns`` maps names to types that ``data_type`` takes, such as "BIGINT NOT
+        NULL"."""
         schema = self.paimon.schema.Schema.newBuilder()
         for column, kind in columns.items():
             schema = schema.column(column, self.data_type(kind))
@@ -86,26 +89,29 @@ class PaimonJava:
         compact: bool = False,
         carrier: Callable[[pa.Table, str], Any] = pyarrow.orc.write_table,
     ) -> int:
-        """Commits ``rows`` (columns in the table's order) as INSERT or DELETE; returns how many.
+        """Commits ``rows``, with columns in the table's order, as INSERT or DELETE. Returns the number of rows.
 
-        They get to Java in a file that ``carrier`` writes; pyarrow's has nanoseconds before 1970 that Java refuses.
+        ``carrier`` writes the file that brings the rows to Java. Java refuses the nanoseconds before 1970 in pyarrow's
+        files.
         """
         source = self._scratch("in.orc")
         carrier(rows, str(source))
         return int(self.call("write", self.table(name), str(source), kind, compact, str(self._scratch("io"))))
 
     def compact(self, name: str, user: str) -> int:
-        """Compacts an append table without buckets; returns how many files were."""
+        """Compacts an append table without buckets. Returns the number of compacted files."""
         return int(self.call("compact", self.table(name), user, str(self._scratch("io"))))
 
     def read(self, name: str, where: Any = None, *, exact: bool = True) -> pa.Table:
-        """The rows Paimon returns; ``where`` from ``leaf``. ``exact=False`` leaves out its row-by-row filter."""
+        """Returns the rows that Paimon reads. ``where`` comes from ``leaf``. ``exact=False`` turns off its filter of
+        rows."""
         target = self._scratch("out.orc")
         self.call("read", self.table(name), where, exact, str(target), str(self._scratch("io")))
         return pyarrow.orc.read_table(target)
 
     def leaf(self, types: Any, column: str, operation: str, *literals: str) -> Any:
-        """One comparison, literals as text; ``operation`` is a method of Paimon's PredicateBuilder ("lessThan", "in").
+        """Makes one comparison. Literals are texts. ``operation`` is a method of Paimon's PredicateBuilder ("lessThan",
+        "in").
 
         ``types`` is a table's name or a mapping of column names to SQL types. Join leaves with ``both`` and ``either``.
         """
@@ -119,14 +125,15 @@ class PaimonJava:
         return getattr(self.paimon.predicate.PredicateBuilder, "or")(self._list(predicates))
 
     def evaluate(self, index_file: Path, types: Mapping[str, Any], where: Any) -> tuple[str, list[int]]:
-        """Paimon's own file-index reader on one index file: ("REMAIN" | "SKIP" | "ROWS", positions)."""
+        """Runs Paimon's file-index reader on one index file. Returns ("REMAIN" | "SKIP" | "ROWS", positions)."""
         kind, *positions = str(self.call("evaluate", str(index_file), self.row_type(types), where)).split()
         return kind, [int(position) for position in positions]
 
     def answers(
         self, container: bytes | Path, types: Mapping[str, str], questions: Sequence[Sequence[str]]
     ) -> list[tuple[str, list[int]]]:
-        """Paimon's answers as of ``evaluate`` to many questions (column, operation, literals as text) at once.
+        """Returns Paimon's answers to many questions (column, operation, literals as text), in the form of
+        ``evaluate``.
 
         ``container``: bytes as a manifest embeds them, or a sidecar's path.
         """
@@ -148,7 +155,7 @@ class PaimonJava:
         strict: bool,
         selection: Sequence[int] | None,
     ) -> tuple[str, list[int]]:
-        """Paimon's answer to TopN on one column, asked within a selection."""
+        """Returns Paimon's answer to TopN on one column, within a selection of rows."""
         rows = None if selection is None else " ".join(map(str, selection))
         order = (column, descending, nulls_first, k, strict, rows)
         return _answer(str(self.call("top", container, self.row_type(types), *order)))
@@ -156,27 +163,28 @@ class PaimonJava:
     def deleted(
         self, path: str, offset: int, length: int, cardinality: int, candidates: Sequence[int]
     ) -> tuple[str, int, list[int]]:
-        """What Paimon reads at a range: kind ("32" or "64"), number of positions, those of the candidates it has."""
+        """Reads a deletion vector with Paimon. Returns its kind ("32" or "64"), its number of positions, and the
+        candidates that it contains."""
         asked = " ".join(map(str, candidates))
         kind, count, *positions = str(self.call("deleted", path, offset, length, cardinality, asked)).split()
         return kind, int(count), [int(position) for position in positions]
 
     def hashes(self, name: str, file: str) -> list[int]:
-        """The hashes that Paimon reads from a file in the table's ``index`` folder."""
+        """Returns the hashes that Paimon reads from a file in the table's ``index`` folder."""
         return [int(word) for word in str(self.call("hashes", self.table(name), file)).split()]
 
     def key_hashes(self, types: Mapping[str, str], rows: pa.Table) -> list[int]:
-        """Paimon's hash of every row as a key."""
+        """Returns Paimon's hash of every row as a key."""
         source = self._scratch("keys.orc")
         pyarrow.orc.write_table(rows, source)
         return [int(word) for word in str(self.call("keyHashes", self.row_type(types), str(source))).split()]
 
     def buckets(self, name: str, orc_file: Path) -> list[int]:
-        """The bucket of each row of an ORC file that has the table's columns."""
+        """Returns the bucket of each row of an ORC file that has the table's columns."""
         return [int(word) for word in str(self.call("buckets", self.table(name), str(orc_file))).split()]
 
     def write_instants(self, name: str, micros: Sequence[int]) -> None:
-        """Commits rows of a number from 0 on and an instant, to a table of these two columns."""
+        """Commits rows to a table with two columns: a number that counts from 0, and an instant."""
         self.call("writeInstants", self.table(name), " ".join(map(str, micros)))
 
     def commit_file_indexes(self, name: str, indexes: Mapping[str, bytes | str]) -> None:
@@ -187,7 +195,8 @@ class PaimonJava:
         self.call("commitFileIndexes", self.table(name), given)
 
     def commit_deletions(self, name: str, ranges: Mapping[str, Any]) -> None:
-        """Commits what ``write_deletion_vectors`` wrote to the table's ``index`` folder, in place of what is there."""
+        """Commits the files that ``write_deletion_vectors`` wrote to the table's ``index`` folder. They replace the old
+        ones."""
         folder = self.path(name) / "index"
         lines = [
             SEPARATOR.join([Path(where.path).name, file, *map(str, (where.offset, where.length, where.cardinality))])
@@ -196,7 +205,7 @@ class PaimonJava:
         self.call("commitDeletions", self.table(name), str(folder), "\n".join(lines))
 
     def data_type(self, kind: Any) -> Any:
-        """A type of SQL text; the text of a nested type is not parsed, so give a Java ``DataType`` for it."""
+        """Returns the Java type of an SQL text. Nested types are not parsed, so pass a Java ``DataType`` for them."""
         return self.paimon.types.DataTypeJsonParser.parseAtomicTypeSQLString(kind) if isinstance(kind, str) else kind
 
     def row_type(self, types: Mapping[str, Any]) -> Any:
@@ -217,7 +226,7 @@ class PaimonJava:
         return folder / name
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Runs a static method of the compiled classes; whole numbers arrive as Integer or Long, by their size."""
+        """Runs a static method of the compiled classes. Integers arrive as Integer or Long, depending on their size."""
         array = self.spark.sparkContext._gateway.new_array(self.jvm.java.lang.Object, len(arguments))
         for i, argument in enumerate(arguments):
             array[i] = argument

@@ -1,4 +1,4 @@
-"""Paimon's own Spark connector, driven by SQL: writes and reads tables in the session of the test."""
+"""Writes and reads tables with Paimon's own Spark connector, by SQL in the session of the test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PaimonSql:
         return self.path(name)
 
     def run(self, *statements: str) -> None:
-        """Statements, in which ``{db}`` stands for the database."""
+        """Runs statements, in which ``{db}`` stands for the database."""
         for statement in statements:
             self.spark.sql(statement.replace("{db}", NAMED[:-1])).collect()
 
@@ -40,7 +40,7 @@ class PaimonSql:
         self.run(f"INSERT INTO {NAMED}{name} {select}")
 
     def table(self, name: str, snapshot_id: int | None = None) -> Any:
-        """As the connector reads it."""
+        """Reads a table with the connector."""
         if snapshot_id is None:
             return self.spark.table(NAMED + name)
         return self.spark.sql(f"SELECT * FROM {NAMED}{name} VERSION AS OF {snapshot_id}")
@@ -56,7 +56,7 @@ class PaimonSql:
     ) -> int:
         """Compares schema and rows of ``orcidx.spark.read`` with the connector's; returns how many rows there are.
 
-        Not ``pushed``: the connector reads everything, and Spark filters its rows.
+        With ``pushed=False`` the connector reads all rows, and Spark filters them.
         """
         expected = self.table(name, given.get("snapshot_id"))
         expected = expected if pushed else expected.localCheckpoint()

@@ -1,4 +1,4 @@
-"""What DuckDB and Polars are told and asked: rows for their planners, conditions where indexes answer, frames."""
+"""The adapters of DuckDB and Polars: row counts for their planners, conditions that indexes answer, and frames."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ CONDITIONS = [
 
 @pytest.fixture(params=["source", "dataset"])
 def connection(request: pytest.FixtureRequest, folder: Any, table: pa.Table, monkeypatch: Any) -> Any:
-    """``rows`` through the adapter of DuckDB 2, and as an older DuckDB gets it; ``expected`` from memory."""
+    """A connection with the tables ``rows`` and ``expected``. ``rows`` uses the adapter of DuckDB 2 or that of older
+    versions. ``expected`` is in memory."""
     if request.param == "dataset":
         monkeypatch.setattr(duckdb_adapter, "_source_class", lambda: None)
     connection = duckdb.connect()
@@ -83,7 +84,8 @@ def test_duckdb_answers(connection: Any, condition: str) -> None:
     query = "select count(*), sum(id), count(x), min(text), sum(price) from {} where " + condition
     expected = connection.sql(query.format("expected")).fetchall()
     assert connection.sql(query.format("rows")).fetchall() == expected
-    assert connection.sql(query.format("rows")).fetchall() == expected  # what is pushed is known now
+    # The adapter knows by now which conditions DuckDB pushes.
+    assert connection.sql(query.format("rows")).fetchall() == expected
 
 
 def test_duckdb_joins_and_stops_early(connection: Any) -> None:
@@ -95,7 +97,7 @@ def test_duckdb_joins_and_stops_early(connection: Any) -> None:
 
 
 def test_strings_are_varchar_whatever_stripes_hold(table: pa.Table, tmp_path: Any) -> None:
-    """Dictionaries that differ from stripe to stripe, columns without one, nulls, and strings in lists."""
+    """The stripes have different dictionaries. Some columns have none, there are nulls, and strings in lists."""
     texts = [None if i % 11 == 0 else f"{i // 700}-{i % 17}" for i in range(4000)]
     unique = [f"u{i}" for i in range(4000)]
     rows = pa.table({"id": range(4000), "a": texts, "b": unique, "c": [[text] for text in texts]})
@@ -159,7 +161,7 @@ def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
     assert worth(col("id") == -1)
     assert not worth(col("text") == "v3")
     assert not worth(None)
-    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # some of many
+    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # only some of many files match
 
 
 def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monkeypatch: Any) -> None:
@@ -174,7 +176,7 @@ def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monke
     assert not worth(many, 0.25)
     assert worth(many, 1.0)
     assert worth(few, 0.25, columns=["x"])
-    with orcidx.open(folder / "0.orc") as opened:  # of which only the rows that are asked for are tried
+    with orcidx.open(folder / "0.orc") as opened:  # ``pays`` tries only rows of the selection
         assert pays(opened.scan(where=few), most_kept=0.25)
         rows = [row for row in range(ROWS) if row % 13 == 3 and row % 10 != 9]
         monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 1)
@@ -199,7 +201,8 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 
 @pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
-    """With the rule of what is pushed, which these files are too small for, and with every condition pushed."""
+    """A lazy frame, either with the usual rule of what is pushed, or with every condition pushed. For the usual rule,
+    these files are too small."""
     reader, _, pushed = request.param.partition(", ")
     monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     if pushed:

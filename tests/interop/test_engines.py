@@ -26,7 +26,8 @@ ROWS, GROUP = 5000, 500
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Three years, a file each: ids that grow, numbers with nulls, NaN and zeros of both signs, texts, and times."""
+    """Writes one file for each of three years. The columns are ascending ids, numbers with nulls, NaN and zeros of both
+    signs, texts, and times."""
     root = tmp_path_factory.mktemp("engines")
     odd = [math.nan, None, 0.0, -0.0, 1.5, -math.inf, 7.25]
     for year in range(3):
@@ -54,7 +55,7 @@ def rows(folder):
 
 
 class Noted(OrcDataset):
-    """A dataset that writes down what engines push into it."""
+    """A dataset that notes what engines push into it."""
 
     def __init__(self, scan):
         super().__init__(scan)
@@ -71,7 +72,7 @@ def noted(folder):
 
 
 def same(one, other):
-    """Equal rows, where NaN equals NaN."""
+    """Whether the rows are equal. NaN equals NaN."""
 
     def plain(table):
         kinds = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
@@ -108,7 +109,7 @@ def test_a_dataset_answers_as_pyarrows_own(folder, rows, table):
 
 
 def test_no_method_of_the_bases_is_left(rows):
-    """Each would read a C++ object that does not exist."""
+    """Each method of the base classes would read a C++ object that does not exist."""
     faces = [
         (OrcDataset, pa.dataset.Dataset),
         (OrcFragment, pa.dataset.Fragment),
@@ -116,7 +117,7 @@ def test_no_method_of_the_bases_is_left(rows):
     ]
     for mine, base in faces:
         left = [n for n in vars(base) if not n.startswith("__") and getattr(mine, n) is getattr(base, n)]
-        left = [n for n in left if not n.startswith("from_")]  # make other scanners
+        left = [n for n in left if not n.startswith("from_")]  # these make other scanners
         assert not left
     for name in ("sort_by", "join", "join_asof", "replace_schema"):
         with pytest.raises(Unsupported, match=name):
@@ -126,7 +127,7 @@ def test_no_method_of_the_bases_is_left(rows):
 
 
 def decoded(monkeypatch):
-    """Numbers of the row groups' rows that were handed out by passes begun from here on."""
+    """Returns a function that counts the rows which later scans return."""
     passes = []
     original = orcidx.Scan.to_early_batches
     monkeypatch.setattr(orcidx.Scan, "to_early_batches", lambda self: (passes.append(original(self)), passes[-1])[1])
@@ -134,7 +135,7 @@ def decoded(monkeypatch):
 
 
 def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monkeypatch):
-    """``Scanner.from_batches`` read all of it, ahead and behind the caller's back."""
+    """``Scanner.from_batches`` read the whole dataset ahead, without being asked."""
     work = decoded(monkeypatch)
     rows.head(3)
     assert work() == 3
@@ -152,7 +153,7 @@ def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monke
 
 
 def test_who_stops_early_has_not_read_for_a_whole_batch(rows):
-    """Few rows match: they are not joined until they fill a batch before the first is seen."""
+    """Few rows match. The first batch comes before the matching rows fill a whole batch."""
     few = pc.field("text") == "v3"
     assert rows.head(1, filter=few).num_rows == 1
     assert rows.last_metrics.row_groups_kept == ROWS // GROUP
@@ -188,7 +189,7 @@ def test_expressions_over_files_without_columns(rows):
 
 
 def test_a_dataset_is_written_by_pyarrow(rows, table, tmp_path):
-    """It takes the Arrow stream; the C++ object that it reads otherwise does not exist."""
+    """``write_dataset`` uses the Arrow stream, because the C++ object of a dataset does not exist."""
     pa.dataset.write_dataset(rows, tmp_path / "a", format="parquet")
     assert same(pa.dataset.dataset(tmp_path / "a").to_table().sort_by("id"), table)
     pa.dataset.write_dataset(rows.scanner(columns=["id"]), tmp_path / "b", format="parquet")
@@ -246,7 +247,7 @@ def test_filters_are_exact(folder, table, expression, columns):
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 @pytest.mark.parametrize("unit", ["us", "ms"])
 def test_times_are_compared_as_the_dataset_shows_them(folder, unit, shift):
-    """Stored with half microseconds: pyarrow compares the floored values."""
+    """The stored times have fractions of a unit. pyarrow compares the floored values."""
     rows = orcidx.dataset(folder, timestamp_unit=unit)
     whole = rows.to_table()
     some = whole.column("time")[1234].value + shift
@@ -283,7 +284,8 @@ def test_duckdb(noted, table):
 
 
 def test_duckdb_compares_zoned_times(tmp_path):
-    """Of nanoseconds it compares only literals, of pyarrow's own datasets, too; with microseconds, everything."""
+    """DuckDB compares times in nanoseconds only with literals, also for pyarrow's own datasets. It compares times in
+    microseconds with all values."""
     times = pa.array([0, 10**18, 1_500_000_000_123_456_789, None], pa.timestamp("ns", "UTC"))
     pyarrow.orc.write_table(pa.table({"id": [1, 2, 3, 4], "t": times}), tmp_path / "a.orc")
     fine, coarse = orcidx.dataset(tmp_path / "a.orc"), orcidx.dataset(tmp_path / "a.orc", timestamp_unit="us")

@@ -1,7 +1,8 @@
-"""Scripts that end in the middle of a pass, each run as a process: it must exit with 0 and say nothing.
+"""Scripts that end in the middle of a scan. Each runs as a process, which must exit with 0 and print nothing.
 
-What reads ahead behind a consumer's back on a thread of somebody else's wants the interpreter's lock while the
-interpreter ends, and aborts or hangs the process (docs/decisions/0012).
+A thread of another library that reads ahead needs the interpreter's lock. If the interpreter ends meanwhile, the
+process
+aborts or hangs (docs/decisions/0012).
 """
 
 import subprocess
@@ -132,7 +133,7 @@ NEEDS = {"duckdb": "duckdb", "polars": "polars", "scan_polars": "polars", "dataf
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Enough rows that whoever reads ahead has something to do when the script ends."""
+    """Writes so many rows that a thread which reads ahead is still at work when the script ends."""
     numbers = np.random.default_rng(5).random(ROWS)
     table = pa.table({"id": np.arange(ROWS), "x": numbers, "text": [f"v{i % 997}" for i in range(ROWS)]})
     path = tmp_path_factory.mktemp("exits") / "many.orc"

@@ -42,7 +42,7 @@ FILES = [
 
 
 def open_java(spark: Any, path: Path) -> Any:
-    """ORC Java's reader of the file, over py4j."""
+    """Opens the file with ORC Java's reader, over py4j."""
     orc = spark._jvm.org.apache.orc.OrcFile
     location = spark._jvm.org.apache.hadoop.fs.Path(path.as_uri())
     return orc.createReader(location, orc.readerOptions(spark._jsc.hadoopConfiguration()))
@@ -59,7 +59,7 @@ _NAME = re.compile(r"(?:^| )(count|hasNull|bytesOnDisk|true|min|max|sum|minUTC|m
 
 
 def parse(text: str) -> dict[str, str]:
-    """``count: 5 hasNull: false min: a max: b sum: 9``, Java's own rendering; values may hold spaces."""
+    """Parses Java's text of statistics: ``count: 5 hasNull: false min: a max: b sum: 9``. Values may contain spaces."""
     found = list(_NAME.finditer(text))
     ends = [match.start() for match in found[1:]] + [len(text)]
     return {match[1]: text[match.end() : end] for match, end in zip(found, ends)}
@@ -80,7 +80,7 @@ def compare(ours: ColumnStatistics, java: Any, kind: TypeKind, where: str) -> No
     for name, java_name in (("minimum", "min"), ("maximum", "max"), ("sum", "sum")):
         mine = getattr(ours, name)
         if mine is None or not ours.count or kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
-            continue  # without values Java says nothing; times are compared as numbers below
+            continue  # Java's text has no bounds without values, and times are compared below
         text = theirs.get(java_name)
         assert text is not None, f"{where} {name}: ours {mine!r}, Java has {java.toString()}"
         if isinstance(mine, float):
@@ -110,7 +110,7 @@ def test_statistics_equal_java(spark: Any, golden_orc: Path, name: str) -> None:
     file = orcidx.open(path)
     tail = file.tail
     nodes = list(file._reader.root.walk())
-    # Java lists the file's statistics by column, and those of a stripe likewise.
+    # Java lists the statistics of the file, and of each stripe, by column.
     whole = list(theirs.getStatistics())
     stripes = [list(item.getColumnStatistics()) for item in theirs.getStripeStatistics()]
     compared = 0

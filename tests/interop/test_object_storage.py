@@ -90,7 +90,7 @@ def test_read(describe: Describe, s3: tuple[str, RequestLog]) -> None:
     reader = describe("data.orc").open(ReadOptions(merge_gap=0))
     tail, size = reader.read_tail(65536)
     assert (bytes(tail), size) == (DATA[-65536:], len(DATA))
-    if not isinstance(describe("x").filesystem, pyarrow_fs.FileSystem):  # Arrow opens with a HEAD
+    if not isinstance(describe("x").filesystem, pyarrow_fs.FileSystem):  # Arrow sends a HEAD request first
         assert _objects(log, "data.orc") == [("GET", "bytes=-65536")]
     log.requests.clear()
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
@@ -105,7 +105,7 @@ def test_read(describe: Describe, s3: tuple[str, RequestLog]) -> None:
 
 
 def test_far_ranges_in_few_requests(describe: Describe, s3: tuple[str, RequestLog], store: Any) -> None:
-    """What lies between is left out while it arrives, or afterwards, as the library can."""
+    """The bytes between the ranges are dropped while they arrive, or afterwards, depending on the library."""
     log = s3[1]
     data = DATA * 4
     obstore.put(store, "far.orc", data)
@@ -122,7 +122,7 @@ def test_far_ranges_in_few_requests(describe: Describe, s3: tuple[str, RequestLo
 
 @pytest.mark.parametrize("kind", ["url", "obstore", "arrow"])
 def test_a_lookup_in_large_stripes(s3: tuple[str, RequestLog], store: Any, kind: str) -> None:
-    """Two requests and four for a stripe of 18 MB, through each library."""
+    """A lookup in a stripe of 18 MB takes two requests for the file and four for the stripe, with each library."""
     endpoint, log = s3
     rows = 300_000
     random = np.random.default_rng(7)
@@ -258,7 +258,8 @@ FROZEN_TABLES = FIXTURES / "paimon" / "tables" / "db.db"
 
 @pytest.mark.parametrize("kind", ["url", "s3fs", "obstore", "arrow"])
 def test_paimon_tables(s3: tuple[str, RequestLog], store: Any, kind: str) -> None:
-    """Snapshots, manifests, deletion vectors and sidecars all come from the bucket; so do splits made elsewhere."""
+    """Snapshots, manifests, deletion vectors and sidecars are all read from the bucket, also for splits made
+    elsewhere."""
     endpoint, log = s3
     let: dict[str, Any] = {"storage_options": orcidx.with_secrets()}
     for name, where in (("append_dv32", col("v") == 7), ("append_index_files", col("s") == "s7")):

@@ -16,7 +16,7 @@ import orcidx
 pytestmark = pytest.mark.java
 
 ROWS = 2500
-STRIDE = 1000  # the least that Java allows
+STRIDE = 1000  # the smallest stride that Java allows
 
 # --- through Spark SQL ------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def written(frame: Any, folder: Path, **options: Any) -> Path:
 
 
 def compare(path: Path, table: pa.Table) -> None:
-    """Forwards, in steps, and backwards to every row group."""
+    """Compares a file with a table: read at once, in steps, and backwards from every row group."""
     # Spark's timestamp is the wall clock of the session's zone, which is UTC here.
     at = table.schema.get_field_index("ts")
     expected = table.set_column(at, "ts", table.column("ts").cast(pa.timestamp("us")))
@@ -135,7 +135,8 @@ def test_every_layout(frame: Any, tmp_path: Path, options: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata", "Europe/Oslo"])
 def test_the_zone_of_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
-    """What Spark shows in the writer's zone is what comes out, on both sides of every change of the clocks."""
+    """The result is the wall clock that Spark shows in the writer's zone, on both sides of every change of the
+    clocks."""
     texts = [
         f"{year}-{day} {clock}.5"
         for year in (1955, 1969, 1970, 2015, 2037, 2044)
@@ -175,7 +176,7 @@ def test_one_thread_in_a_task(spark: Any, frame: Any, tmp_path: Path) -> None:
                 rows = file.read(use_threads=True).num_rows
             yield rows, POOL.threads
 
-    # to a file: collect() leaves a socket to the garbage collector
+    # The result goes to a file, because collect() leaves a socket open until the garbage collector runs.
     spark.sparkContext.parallelize([0], 1).mapPartitions(read).saveAsTextFile(str(tmp_path / "found"))
     assert (tmp_path / "found" / "part-00000").read_text().strip() == f"({ROWS}, 0)"
 
@@ -232,7 +233,8 @@ def test_types_that_spark_does_not_write(spark: Any, tmp_path: Path, settings: d
 
 @pytest.mark.parametrize("proleptic", [True, False])
 def test_calendars(spark: Any, tmp_path: Path, proleptic: bool) -> None:
-    """Dates go in counted in the hybrid calendar; the file counts in either, and its footer says in which."""
+    """The dates are given in the hybrid calendar. The file stores them in either calendar, and its footer says in
+    which."""
     days = [-719_164, -171_655, -141_428, -141_427, 0]
     path = tmp_path / "t.orc"
     JavaWriter(spark, path, "struct<d:date>", orc__proleptic__gregorian=str(proleptic).lower()).write(
