@@ -1,4 +1,5 @@
-"""A session's Hadoop file systems without a session: files in memory, as ``hadoop_store.Files`` has them."""
+"""Files in memory with the methods of ``hadoop_store.Files``, for tests of Hadoop file systems without a Spark
+session."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ _NUMBERS = itertools.count()
 
 
 class MemoryFiles:
-    """``refuses``: whether a conditional create is refused where the name is taken, as s3a says of itself."""
+    """``refuses``: whether a conditional create fails if the name exists, as s3a claims for itself."""
 
     def __init__(self, *, refuses: bool = True) -> None:
-        self.name = f"memory {next(_NUMBERS)}"  # never that of an earlier one, as its id may be
+        self.name = f"memory {next(_NUMBERS)}"  # never the name of an earlier object; an id can be used again
         self.held: dict[str, bytes] = {}
         self.refuses = refuses
         self.ways: list[str] = []

@@ -1,4 +1,4 @@
-"""HDFS in a JVM of its own: a namenode and a datanode on loopback, with WebHDFS. Its jars come by .ci/fetch-hadoop."""
+"""HDFS in a JVM of its own: a namenode and a datanode on loopback, with WebHDFS. .ci/fetch-hadoop gets its jars."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LIBRARIES = ("hadoop-client-api-*", "hadoop-client-runtime-*", "slf4j-api-*", "
 
 @contextmanager
 def minicluster(jars: Path, scratch: Path) -> Iterator[tuple[str, str]]:
-    """The URL of the namenode, and host and port of WebHDFS. Its superuser is another user than this process's, which
-    permissions hold for, and may write anywhere."""
+    """Yields the URL of the namenode, and host and port of WebHDFS. HDFS has another superuser than the user of this
+    process, so permissions apply to this user. The user may write anywhere."""
     import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 

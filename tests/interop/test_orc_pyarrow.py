@@ -1,4 +1,4 @@
-"""Files that pyarrow (ORC C++) writes, of every Arrow type that it takes, decoded value by value."""
+"""Files of every Arrow type that pyarrow (ORC C++) can write, decoded and compared value by value."""
 
 import io
 from typing import Any
@@ -25,7 +25,7 @@ def lists(items: pa.Array, rng: np.random.Generator) -> pa.Array:
 
 
 def wide_table(rng: np.random.Generator, share: float) -> pa.Table:
-    """``share``: of nulls."""
+    """Returns a table of many columns. ``share``: the share of nulls."""
     big = rng.integers(-(1 << 63), 1 << 63, ROWS)
     plain: dict[str, Any] = {
         "bool": pa.array(rng.random(ROWS) < 0.3),
@@ -98,7 +98,8 @@ def test_both_versions(version: str, rng: np.random.Generator) -> None:
 
 
 def test_fractions_before_1970(rng: np.random.Generator) -> None:
-    """pyarrow's writer stores negative nanoseconds there, which ORC Java refuses and pyarrow itself reads right."""
+    """Before 1970, pyarrow's writer stores negative nanoseconds. ORC Java refuses them, and pyarrow reads them
+    correctly."""
     nanos = pa.array([-500_000_000, -1, -999_999, -1_000_000, -1_500_000_000, -3_000_000_001]).view(pa.timestamp("ns"))
     table = pa.table({"t": nanos})
     data = written(table)

@@ -1,6 +1,6 @@
-"""Every type, plain and nested, with every pattern of nulls: forwards, in any order of row groups, skipping, filtered.
+"""Every type, flat and nested, with every pattern of nulls, is read forwards, in any order of row groups, and filtered.
 
-pyorc writes the files, with many small row groups and chunks, so that runs and values straddle them.
+pyorc writes the files with many small row groups and chunks, so that runs and values cross their ends.
 """
 
 import functools
@@ -23,7 +23,7 @@ def written(name: str, nesting: str, compression: str = "ZLIB", root_nulls: bool
     return write(kind, ROWS, compression=compression, stride=STRIDE, root_nulls=root_nulls)
 
 
-SLOW = {"list", "map"}  # the quick run has them in "deep"
+SLOW = {"list", "map"}  # the quick run tests lists and maps as part of "deep"
 CASES = [
     pytest.param(name, nesting, marks=[pytest.mark.slow] if nesting in SLOW else [])
     for name in KINDS
@@ -75,7 +75,7 @@ def test_uncompressed(name: str) -> None:
 @pytest.mark.parametrize("nesting", ["plain", "deep"])
 @pytest.mark.parametrize("name", ["bigint", "dictionary", "boolean"])
 def test_rows_that_are_null_as_a_whole(name: str, nesting: str, rng: np.random.Generator) -> None:
-    """ORC C++ writes null rows of the root; they have no values in any column."""
+    """ORC C++ can write rows whose root struct is null. They have no values in any column."""
     data, table = written(name, nesting, root_nulls=True)
     with orcidx.open(data) as file:
         assert file.read(timestamp_unit="us").equals(table)

@@ -1,4 +1,4 @@
-"""Rows go into the buckets that Paimon's Java puts them into, for every type that a bucket key can have."""
+"""Rows get the same buckets as in Paimon's Java, for every type that a bucket key can have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUCKETS = 97
 
 
 def our_buckets(folder: Path, rows: pa.Table) -> list[int]:
-    """By the way that an append goes."""
+    """Returns the bucket of each row, computed as an append does it."""
     schema = open_table(folder).table_schema
     found = np.full(len(rows), -1)
     (batch,) = rows.combine_chunks().to_batches()
@@ -28,7 +28,7 @@ def our_buckets(folder: Path, rows: pa.Table) -> list[int]:
 
 
 def test_buckets_of_every_key_type(paimon_java: Any, rng: np.random.Generator, tmp_path: Path) -> None:
-    """``ORCIDX_KEYS=100000`` runs it over so many; by hand, as it takes minutes."""
+    """``ORCIDX_KEYS=100000`` sets the number of keys. Such a run takes minutes, so start it by hand."""
     count = int(os.environ.get("ORCIDX_KEYS", "300"))
     rows = random_rows(rng, count)
     source = tmp_path / "keys.orc"

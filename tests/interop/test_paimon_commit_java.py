@@ -1,4 +1,5 @@
-"""Tables changed here, on which Paimon's Java then lives: it reads, appends, compacts, deletes, expires, rolls back."""
+"""Tables that orcidx changes, and Paimon's Java uses later: it reads, appends, compacts, deletes, expires, rolls
+back."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ def ids(table: pa.Table) -> list[int]:
 
 
 def expire(paimon_java: Any, name: str) -> None:
-    """Java's expiry, down to one snapshot."""
+    """Expires all snapshots but one, with Java."""
     config = paimon_java.paimon.options.ExpireConfig.builder().snapshotRetainMax(1).snapshotRetainMin(1)
     config = config.snapshotTimeRetain(paimon_java.jvm.java.time.Duration.ofMillis(1)).build()
     paimon_java.table(name).newExpireSnapshots().config(config).expire()
 
 
 def clean_orphans(paimon_java: Any, name: str) -> None:
-    """Java's removal of every file that no snapshot names, however young."""
+    """Removes every file that no snapshot names, whatever its age, with Java."""
     operation = paimon_java.paimon.operation.LocalOrphanFilesClean(
         paimon_java.table(name), paimon_java.jvm.java.lang.System.currentTimeMillis() + 60_000, False
     )
@@ -51,7 +52,8 @@ def clean_orphans(paimon_java: Any, name: str) -> None:
 
 
 def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[int], city: int = 7) -> None:
-    """Java and orcidx give these rows, filtered too, and Java's index alone no fewer."""
+    """Checks that Java and orcidx return these rows, with and without a filter, and that Java's index loses none of
+    them."""
     assert ids(paimon_java.read(name)) == expected
     assert ids(open_table(folder).scan().to_table()) == expected
     wanted = [i for i in expected if i % 40 == city]
@@ -62,7 +64,7 @@ def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[in
 
 
 def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> list[int]:
-    """Java appends, expires to one snapshot and removes orphans; E1 shows only then."""
+    """Appends, expires to one snapshot and removes orphans, with Java. Error E1 shows only after this."""
     fresh = max(expected, default=0) + 100_000
     paimon_java.write(name, rows(fresh, 10))
     expected = sorted([*expected, *range(fresh, fresh + 10)])
@@ -77,7 +79,7 @@ def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> l
 
 @pytest.mark.parametrize("threshold", ["1 mb", "10 b"])
 def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold: str) -> None:
-    """E1: through pypaimon's commit, Java's expiry deletes the data files."""
+    """After pypaimon's commit, Java's expiry deletes the data files (E1)."""
     name = f"rewritten_{threshold.split()[1]}"
     options = {"bucket": "-1", "file-index.in-manifest-threshold": threshold}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -101,13 +103,13 @@ def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold:
         }
     assert all(file.index is not None or file.embedded_index is not None for file in open_table(folder).files())
     where = paimon_java.leaf(name, "city", "equal", "city 7")
-    assert paimon_java.read(name, where, exact=False).num_rows == 50  # the index alone
+    assert paimon_java.read(name, where, exact=False).num_rows == 50  # only the index filters
     assert open_table(folder).rewrite_file_index(spec=spec).snapshot_id is None
     live_on(paimon_java, name, folder, list(range(2000)))
 
 
 def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> None:
-    """E7: Java's own rewrite on such a table ends with "File deletion conflicts detected"."""
+    """Java's own rewrite of such a table fails with "File deletion conflicts detected" (E7)."""
     name = "rewritten_dv"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1", "deletion-vectors.enabled": "true", **INDEXED})
     paimon_java.write(name, rows(0))
@@ -130,7 +132,7 @@ def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> Non
 
 
 def test_rewrite_on_a_keyed_table_keeps_empty_deletion_files(paimon_java: Any) -> None:
-    """E3: pypaimon gives Java's empty deletion file back as null, and Java's next write fails."""
+    """After pypaimon's commit, Java's empty deletion file is null, and Java's next write fails (E3)."""
     name = "rewritten_pk"
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     folder = paimon_java.create(name, {**TYPES, "id": "BIGINT NOT NULL"}, primary_keys=["id"], options=options)
@@ -150,7 +152,8 @@ def test_rewrite_on_a_keyed_table_keeps_empty_deletion_files(paimon_java: Any) -
 
 
 def test_an_index_that_a_file_had_before_comes_back_under_another_name(paimon_java: Any) -> None:
-    """An identity that a manifest deletes is dead for Paimon's scan: the same index once more would lose the rows."""
+    """Paimon's scan ignores a file entry that a manifest has deleted. If the same index came back under the same name,
+    the rows would be lost."""
     name = "rewritten_back"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1"})
     paimon_java.write(name, rows(0))
@@ -189,7 +192,7 @@ DELETIONS = {"deletion-vectors.enabled": "true"}
 @pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "2", "bucket-key": "id"}])
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
 def test_deletes_are_merged_and_java_lives_on(paimon_java: Any, bucket: dict[str, str], bitmap64: str) -> None:
-    """E9, with both kinds of vectors and both kinds of append tables."""
+    """Deletes are tested with both kinds of deletion vectors and both kinds of append tables (E9)."""
     name = f"deleted_{bucket['bucket'].strip('-')}_{bitmap64}"
     options = {**DELETIONS, **bucket, "deletion-vectors.bitmap64": bitmap64, **INDEXED}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -271,7 +274,7 @@ FLAT = {
 
 
 def flat_rows(start: int, count: int, *, times: bool = True) -> pa.Table:
-    """Every type, nulls, text longer than statistics keep, years before 1970."""
+    """Returns rows of every type, with nulls, texts that statistics cut, and years before 1970."""
     numbers = range(start, start + count)
 
     def some(values: list[Any], kind: pa.DataType, every: int) -> pa.Array:
@@ -303,7 +306,7 @@ def flat_rows(start: int, count: int, *, times: bool = True) -> pa.Table:
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows by id, times of day as numbers and timestamps in one unit."""
+    """Returns the rows in the order of id, with times of day as numbers and all timestamps in one unit."""
     found = table.sort_by("id")
     fixed = found.schema.get_field_index("fixed")
     found = found.set_column(fixed, "fixed", pc.utf8_rtrim(found["fixed"], " "))
@@ -316,7 +319,7 @@ def plain(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _types_of(path: Path) -> list[Any]:
-    """What the footer of an ORC file says of its columns."""
+    """Returns the column types in the footer of an ORC file."""
     with orcidx.open(path) as file:
         types = file.tail.footer.types
         return [(t.kind, t.field_names, t.max_length, t.precision, t.scale, t.attributes) for t in types]
@@ -324,7 +327,7 @@ def _types_of(path: Path) -> list[Any]:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form: str) -> None:
-    """The statistics are, byte for byte, those of Java for the same rows; E11 and E12 in every column."""
+    """The statistics have the same bytes as Java's for the same rows. Every column tests E11 and E12."""
     folders = {}
     for who in ("java", "ours"):
         options = {"bucket": "-1", "file.format": form, **INDEXED}
@@ -336,7 +339,7 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
     (java,), (ours,) = (list(check_table(folders[who]).live.values()) for who in ("java", "ours"))
     theirs, mine = java["_FILE"], ours["_FILE"]
     kinds = [parse_type(kind) for kind in FLAT.values()]
-    for bound in ("_MIN_VALUES", "_MAX_VALUES"):  # values first, so that a difference has a name
+    for bound in ("_MIN_VALUES", "_MAX_VALUES"):  # values are compared first, so that the error names the column
         values = [dict(zip(FLAT, BinaryRow(who["_VALUE_STATS"][bound]).values(kinds))) for who in (mine, theirs)]
         assert values[0] == values[1]
     assert mine["_VALUE_STATS"] == theirs["_VALUE_STATS"]
@@ -364,7 +367,7 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
 
 
 def test_appends_to_buckets_and_partitions_continue_javas(paimon_java: Any) -> None:
-    """E5: a bucket is the one that Java finds for the key; numbers go on after Java's."""
+    """Appended rows go to the bucket that Java chooses for the key, and sequence numbers continue Java's (E5)."""
     name = "appended_buckets"
     types = {**TYPES, "dt": "STRING"}
     options = {"bucket": "3", "bucket-key": "id", "file-index.bitmap.columns": "city"}
@@ -381,7 +384,8 @@ def test_appends_to_buckets_and_partitions_continue_javas(paimon_java: Any) -> N
     ours = check_table(folder).delta
     assert {(r["_PARTITION"], r["_BUCKET"]): r["_FILE"]["_MIN_SEQUENCE_NUMBER"] - 1 for r in ours} == java
     same_everywhere(paimon_java, name, folder, list(range(600)))
-    for key in (5, 305, 411):  # the bucket is chosen by the key's hash: another writer's bucket would not be read
+    # Java reads only the bucket of the key's hash, so rows in another bucket would not be found.
+    for key in (5, 305, 411):
         where = paimon_java.leaf(name, "id", "equal", str(key))
         assert ids(paimon_java.read(name, where)) == [key]
         assert ids(open_table(folder).scan(where=col("id") == key).to_table()) == [key]
@@ -391,7 +395,8 @@ def test_appends_to_buckets_and_partitions_continue_javas(paimon_java: Any) -> N
 
 
 def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> None:
-    """From nothing: forty appends, deletes and a rewrite; then Java reads it, merges its manifests and expires."""
+    """orcidx starts with an empty table and makes forty appends, deletes and a rewrite. Then Java reads the table,
+    merges its manifests and expires snapshots."""
     name = "appended_only"
     options = {**DELETIONS, "bucket": "-1", "manifest.merge-min-count": "8"}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -414,7 +419,8 @@ def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> No
 
 
 def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) -> None:
-    """``python tests/paimon_soak.py 2 1000 --java`` in small; here the last compaction meets nobody, and commits."""
+    """This is a short run of ``python tests/paimon_soak.py 2 1000 --java``. The last compaction has no conflicts, and
+    commits."""
     name = "soaked"
     folder = table_for_soak(paimon_java.path(name))
     java = Compactions(lambda: paimon_java.compact(name, JAVA_USER))
@@ -429,7 +435,7 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
 def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
-    """E12: in the file stands the UTC wall clock, read in the zone of the JVM."""
+    """Java takes the instant's UTC wall clock for a time in the zone of the JVM, and stores that instant (E12)."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, options={"bucket": "-1"})
@@ -462,7 +468,7 @@ def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, z
     ids=["partition", "bucket"],
 )
 def test_instants_that_place_rows_are_asked_as_they_come(paimon_java: Any, jvm_in: Any, placed: dict[str, Any]) -> None:
-    """Partitions and buckets are of the instants that were meant, files have those that the JVM moved."""
+    """Partitions and buckets come from the true instants, but files store the instants that the JVM moved."""
     name = f"placed_by_instants_{next(iter(placed))}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, **{"options": {"bucket": "-1"}, **placed})

@@ -1,4 +1,4 @@
-"""The bridge to Paimon's Java itself: what the interop tests lean on."""
+"""Tests of the bridge to Paimon's Java, which the interop tests use."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Deletion vectors, hash files and file indexes from here: Paimon's Java reads them, and uses them in its tables."""
+"""Paimon's Java reads deletion vectors, hash files and file indexes of orcidx, and uses them in its tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ ROWS = 5000
 
 
 def vectors(rng: np.random.Generator, *, bitmap64: bool) -> dict[str, DeletionVector]:
-    """Containers of every kind, empty ones, edges; far positions where 64 bits allow them."""
+    """Returns deletion vectors with every kind of container, empty ones and edges. 64-bit vectors also have far
+    positions."""
     sparse = np.unique(rng.integers(0, 2**31 - 1, 300))
     positions: dict[str, Any] = {
         "empty": [],
@@ -47,7 +48,7 @@ def check_ranges(paimon_java: Any, written: dict[str, DeletionVector], ranges: A
     for name, where in ranges.items():
         positions = written[name].positions.tolist()
         near = {0, 1, 2**33, *(position + 1 for position in positions[:500])}
-        last = 2**63 if written[name].bitmap64 else 2**31 - 1  # Java refuses to be asked for more
+        last = 2**63 if written[name].bitmap64 else 2**31 - 1  # Java refuses larger positions
         asked = sorted({*positions, *(position for position in near if position <= last)})
         kind, count, deleted = paimon_java.deleted(where.path, where.offset, where.length, where.cardinality, asked)
         assert (kind, count, deleted) == ("64" if written[name].bitmap64 else "32", len(positions), positions), name
@@ -93,7 +94,7 @@ def test_deletions_committed_to_an_append_table(paimon_java: Any, bitmap64: bool
         paimon_java.write(name, data_rows(start))
     (folder / "index").mkdir()
     gone = {0: [0, 7, ROWS - 1], ROWS: [*range(100, 4000)], 2 * ROWS: [*range(0, ROWS, 2)]}
-    for target_size in (None, 20):  # the second commit replaces the first, by several files
+    for target_size in (None, 20):  # the second commit writes several files, and replaces the first commit
         files = open_table(folder).files()
         first_id = {file.entry.name: pa.orc.read_table(file.path, columns=["id"])["id"][0].as_py() for file in files}
         written = {file: DeletionVector(gone[first], bitmap64=bitmap64) for file, first in first_id.items()}
@@ -113,7 +114,7 @@ def test_deletions_committed_to_an_append_table(paimon_java: Any, bitmap64: bool
 
 @pytest.mark.parametrize("bitmap64", [False, True])
 def test_deletions_in_place_of_those_of_a_keyed_table(paimon_java: Any, bitmap64: bool) -> None:
-    """Java merges its next deletions into the vectors that were written here."""
+    """Java merges its next deletions into the vectors that orcidx wrote."""
     name = f"replaced_{64 if bitmap64 else 32}"
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(bitmap64).lower()}
     types = {**TYPES, "id": "BIGINT NOT NULL"}
@@ -147,7 +148,8 @@ SPEC = {
 
 @pytest.mark.parametrize("embedded", [False, True])
 def test_file_indexes_committed_to_a_table_prune_its_reads(paimon_java: Any, embedded: bool) -> None:
-    """Without its row-by-row filter, Java returns what the index leaves: the rows themselves, no longer whole files."""
+    """Without its filter of rows, Java returns the rows that the index leaves. These are single rows, not whole
+    files."""
     name = f"indexed_{'embedded' if embedded else 'sidecar'}"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1"})
     for start in (0, ROWS):
@@ -258,7 +260,7 @@ def test_key_hashes(paimon_java: Any, rng: np.random.Generator) -> None:
 
 
 def test_a_dynamic_bucket_table_goes_on_with_our_hash_files(paimon_java: Any) -> None:
-    """Java finds the bucket of every old key in files that were written here; a wrong hash would double the row."""
+    """Java finds the bucket of every old key in hash files of orcidx. With a wrong hash, the row would exist twice."""
     name = "dynamic"
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "100"}
     types = {"k": "STRING NOT NULL", "v": "BIGINT"}

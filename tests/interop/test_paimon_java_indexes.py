@@ -1,4 +1,4 @@
-"""File indexes that orcidx writes, asked through Paimon's own reader: the same answers as here, and the true ones."""
+"""Paimon's own reader gives the same answers as orcidx for indexes that orcidx writes, and these answers are right."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ OPERATIONS = {
 
 
 def number(value: Any) -> str:
-    """A float as Java's parsers take it."""
+    """Returns a float as text for Java's parsers."""
     return "NaN" if is_nan(value) else str(value).replace("inf", "Infinity")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A type, values of it, and how Java's parser writes one."""
+    """A type, values of this type, and a function that makes the text of a value for Java's parser."""
 
     sql: str
     arrow: pa.DataType
@@ -85,7 +85,7 @@ def moments(sql: str, unit: str, zone: str | None = None) -> Case:
 
 
 def in_java(case: Case, value: Any, zone: str) -> str:
-    """The literal's text; Paimon takes a time with zone in the JVM's own one."""
+    """Returns the text of a literal. Paimon reads a timestamp with time zone in the JVM's zone."""
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
     return case.text(value)
@@ -118,7 +118,8 @@ CASES = [
 
 
 def questions(case: Case, columns: list[str], rng: np.random.Generator, count: int) -> list[tuple[str, str, list[Any]]]:
-    """Column, operation of Paimon's PredicateBuilder, literals: each operation once, and some at random."""
+    """Returns (column, operation of Paimon's PredicateBuilder, literals) for each operation once, and for random
+    ones."""
     found = []
     for column in columns:
         for operation in [*OPERATIONS, *map(str, rng.choice(list(OPERATIONS), count))]:
@@ -131,14 +132,15 @@ def questions(case: Case, columns: list[str], rng: np.random.Generator, count: i
 
 
 def java_order(value: Any) -> Any:
-    """A float as Java's compare sees it: zeros differ, and NaN is the largest."""
+    """Returns a key that sorts floats as Java does: -0.0 is below 0.0, and NaN is the largest."""
     if not isinstance(value, float):
         return value
     return (math.inf, 2.0) if is_nan(value) else (value, math.copysign(1, value))
 
 
 def rows_in_java(kind: str, op: str, values: list[Any], literals: list[Any]) -> BitMap:
-    """The rows that Java's readers name: those of the predicate, but for signed zeros and the null rows of a bitmap."""
+    """Returns the rows that Java's readers name. They are the rows of the predicate, except that -0.0 and 0.0 differ,
+    and that <> and NOT IN of a bitmap include null rows."""
     asked = list(map(java_order, literals))
     rows = BitMap(row for row, value in enumerate(values) if holds(op, java_order(value), asked))
     if kind == "bitmap" and op in ("neq", "notin"):
@@ -147,7 +149,7 @@ def rows_in_java(kind: str, op: str, values: list[Any], literals: list[Any]) -> 
 
 
 def is_bug_of_nulls(kind: str, op: str, positions: list[int]) -> bool:
-    """Paimon's issue 9140: the range-bitmap of a column of nulls alone names its first and last row only."""
+    """Whether this is Paimon's issue 9140. If all values are null, a range-bitmap names only the first and last row."""
     return (kind, op, positions) == ("range-bitmap", "isnull", [0, NULLS - 1])
 
 
@@ -238,13 +240,13 @@ def tree_rows(rng: np.random.Generator) -> pa.Table:
 
 
 def both_leaves(paimon_java: Any, rng: np.random.Generator) -> tuple[Any, Any, str]:
-    """One random comparison in our words and in Paimon's, and its operation."""
+    """Returns a random comparison as a predicate of orcidx and of Paimon, and its operation."""
     name = str(rng.choice(list(TREE_TYPES)))
     operation = str(rng.choice(["equal", "notEqual", "lessThan", "greaterOrEqual", "in", "notIn", "between", "isNull"]))
     size = {"in": 3, "notIn": 2, "between": 2, "isNull": 0}.get(operation, 1)
     numbers = [int(x) for x in rng.integers(0, 12, size)]
     if operation == "between":
-        numbers.sort()  # Paimon does not see that a reversed range is empty
+        numbers.sort()  # Paimon does not recognize a reversed range as empty
     literals: list[Any] = [f"s{x}" for x in numbers] if name == "s" else numbers
     c = col(name)
     ours = {
@@ -312,13 +314,13 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
             given = None if selection is None else BitMap(selection)
             ours = one.top_k(k, strict=strict, selection=given, **order)
             where = (shape, k, order, strict, selection)
-            if shape == "nulls":  # Java forgets the selection where no value has an order; and issue 9140 again
+            if shape == "nulls":  # Java ignores the selection if all values are null, and issue 9140
                 assert ours <= rows or found == [0, NULLS - 1], where
                 continue
             candidates = list(range(len(values)) if selection is None else selection)
             nulls = sum(values[row] is None for row in candidates)
             if not strict and nulls and (nulls > k if order["nulls_first"] else len(candidates) - nulls < k):
-                assert rows < ours or rows == ours, where  # before 2.0 Java forgets that nulls tie
+                assert rows < ours or rows == ours, where  # before 2.0, Java does not treat nulls as equal
             else:
                 assert ours == rows, where
             if strict:
@@ -327,7 +329,8 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
 
 
 def test_times_of_nanoseconds(paimon_java: Any) -> None:
-    """Released Java takes keys of microseconds for the whole truth and loses rows; here such an index says nothing."""
+    """Such an index has keys in microseconds. Released Java takes them for exact and loses rows. orcidx does not use
+    them to exclude rows."""
     start = datetime.datetime(2024, 1, 1)
     values = pa.array([1704067200000000001, 1704067200000000002], pa.timestamp("ns"))
     types = {"bitmap": "TIMESTAMP(9)", "bsi": "TIMESTAMP(9)", "bloom-filter": "TIMESTAMP(9)"}

@@ -1,4 +1,4 @@
-"""pypaimon 2.1, in an environment of its own, reads tables that were changed here, and appends to them.
+"""pypaimon 2.1, in an environment of its own, reads tables that orcidx changed, and appends to them.
 
 ORCIDX_PYPAIMON names the Python of that environment: python -m venv E && E/bin/pip install pypaimon==2.1.0
 """

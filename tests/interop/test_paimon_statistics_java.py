@@ -1,4 +1,4 @@
-"""Statistics of appended files are, byte for byte, those that Paimon's Java makes of the same rows."""
+"""Statistics of appended files have the same bytes as those that Paimon's Java makes for the same rows."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def values_of(record: dict[str, Any], columns: list[str]) -> dict[str, Any]:
 
 
 def has_both_zeros(column: pa.ChunkedArray) -> bool:
-    """Java keeps the zero that came first as the bound, ours are -0.0 and 0.0: Paimon compares -0.0 as smaller."""
+    """Whether a column has -0.0 and 0.0. Java takes the first of them as the bound. orcidx takes -0.0 as the minimum
+    and 0.0 as the maximum, because Paimon compares -0.0 as smaller."""
     return {math.copysign(1, value) for value in column.to_pylist() if value == 0} == {1.0, -1.0}
 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_statistics_of_random_rows(paimon_java: Any, rng: np.random.Generator, form: str) -> None:
-    """``ORCIDX_FILES=300`` runs it over so many files; by hand."""
+    """``ORCIDX_FILES=300`` sets the number of files, for a long run by hand."""
     columns = [name for name in TYPES if form == "orc" or name != "nanos"]
     types = {name: TYPES[name] for name in columns}
     options = {"bucket": "-1", "file.format": form, **MODES}

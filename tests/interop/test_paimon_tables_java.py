@@ -1,4 +1,4 @@
-"""Tables that released Paimon writes here, scanned: the same rows as Paimon's own reader returns."""
+"""Scans of tables that released Paimon writes return the same rows as Paimon's own reader."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def read_by_java(paimon_java: Any, name: str, schema: pa.Schema, where: Any = No
 
 
 def check(paimon_java: Any, name: str, where: Any = None, java_where: Any = None) -> int:
-    """Compares the rows; returns how many there are."""
+    """Compares the rows of both readers. Returns the number of rows."""
     scan = open_table(paimon_java.path(name)).scan(where=where)
     rows = scan.to_table()
     expected = read_by_java(paimon_java, name, rows.schema, java_where)
@@ -263,11 +263,12 @@ def test_partition_directories(paimon_java: Any, legacy: str) -> None:
 
 @pytest.mark.parametrize("legacy", ["true", "false"])
 def test_partition_directories_that_the_jvm_names(paimon_java: Any, jvm_in: Any, legacy: str) -> None:
-    """Texts of floats are those of the JVM's version, of instants those of its zone, of bytes those of an object."""
+    """In directory names, the text of a float depends on the JVM's version, and the text of an instant on its zone. The
+    text of bytes is that of a Java object."""
     name = f"named_by_jvm_{legacy}"
     types = {"v": "INT", "f": "FLOAT", "d": "DOUBLE", "c": "TIME(3)", "t": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     if legacy == "false":
-        types["y"] = "BYTES"  # with the legacy names, Java looks for "[B@1b2c3d" in vain
+        types["y"] = "BYTES"  # with legacy names, Java itself cannot find its directory "[B@1b2c3d" again
     keys = [key for key in types if key != "v"]
     options = {"bucket": "-1", "partition.legacy-name": legacy, "orc.timestamp-ltz.legacy.type": "false"}
     folder = paimon_java.create(name, types, partition_keys=keys, options=options)
@@ -294,13 +295,13 @@ def test_partition_directories_that_the_jvm_names(paimon_java: Any, jvm_in: Any,
     for where, rows in ((col("d") == 2e23, [5]), (col("d") == 0, [1, 2]), (col("f").is_nan(), [3])):
         assert sorted(table.scan(["v"], where).to_table()["v"].to_pylist()) == rows
     assert sorted(table.scan(["v"], col("d") > 1, nan="largest").to_table()["v"].to_pylist()) == [3, 5]
-    assert len(table.plan(col("d") == 2e23).tasks) == 2  # a bound does not tell of NaN
+    assert len(table.plan(col("d") == 2e23).tasks) == 2  # bounds do not exclude NaN
     with pytest.raises(Unsupported, match="depends on the JVM"):
         table.append(table.scan().to_table())
 
 
 def in_java(paimon_java: Any, name: str, where: Any) -> Any:
-    """The predicate in Paimon's words."""
+    """Converts the predicate to Paimon's predicate."""
     operation = {"==": "equal", ">": "greaterThan", "<": "lessThan", "is_null": "isNull"}[where.op.value]
     return paimon_java.leaf(name, where.column, operation, *(str(value) for value in where.literals))
 

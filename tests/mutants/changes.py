@@ -1,4 +1,4 @@
-"""Small wrong changes of a module's functions: each is one mutant."""
+"""Makes small wrong changes in the functions of a module. Each change is one mutant."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change. ``unit``: the outermost function that has it, by its first line."""
+    """One change. ``unit``: the first line of the outermost function that contains the change."""
 
     module: str
     function: str
@@ -53,7 +53,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What tells it from others, whatever line it has: ``module: function: before -> after``."""
+        """The mutant's name, which does not depend on line numbers: ``module: function: before -> after``."""
         return f"{self.module}: {self.function}: {self.before} -> {self.after}"
 
     def tree(self) -> ast.Module:
@@ -67,7 +67,8 @@ class Mutant:
 
 
 def mutants_of(module: str, source: str) -> Iterator[Mutant]:
-    """Every mutant of the functions of a module. Annotations, docstrings, defaults and decorators have none."""
+    """Yields every mutant of the functions of a module. Annotations, docstrings, defaults and decorators are not
+    changed."""
     tree = ast.parse(source)
     for names, unit, node in _inside_functions(tree):
         for kind, change in _changes(node):
@@ -122,7 +123,7 @@ def _inside_functions(tree: ast.Module) -> Iterator[tuple[list[str], int, ast.AS
 
 
 def first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
-    """As its code has it: that of its first decorator."""
+    """Returns the first line of a function as in its code object: the line of its first decorator, if there is one."""
     return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
 
 

@@ -1,11 +1,11 @@
-"""Run sampled mutants against the tests that run the changed function.
+"""Runs sampled mutants against the tests that run the changed function.
 
 ``PYTHONPATH=.:tests python tests/mutants/run.py --count 500 --seed 1 --log build/mutants.jsonl``
 
 The package and the tests are imported once. Each mutant is tried in a fork, in which the changed function gets the code
-of the mutant; the tests that run the function follow until one fails or their time is up. Those that killed another
-mutant of the function, or of its module, come first, then the shortest. Which tests run a function, and how long they
-take, is found once, and kept in the folder ``--map``: a file for each file of tests.
+of the mutant. The tests of the function then run until one fails or their time is up. Tests that killed another mutant
+of the function, or of its module, come first, then the shortest tests. Which tests run a function, and how long they
+take, is measured once and kept in the folder ``--map``, in one file for each file of tests.
 
 Two processes share the work: ``--part 1/2`` and ``--part 2/2``, each with a log of its own.
 
@@ -99,23 +99,23 @@ TESTS = [
     "tests/rewriting/test_write_dataset.py",
 ]
 SUITE_SECONDS = 20.0
-"""Of the processor: what a mutant's tests may take as measured without it."""
+"""Processor time that the tests of a mutant may take, as measured without the mutant."""
 FILE_SECONDS = 25.0
-"""Of the processor: what the tests of one file may take while it is found what they run; the others are left out."""
+"""Processor time that the tests of one file may take in the measurement of what they run. The rest is left out."""
 NO_PROGRESS_SECONDS = 90.0
-"""By the clock: a mutant is hung whose tests get no further for so long."""
+"""A mutant counts as hung if no further test of it ends for this time by the clock."""
 SEEN = "__function_called__"
 
 
 class MutantRun:
-    """A plugin of pytest: in the place of running the tests, it tries the mutants."""
+    """A plugin of pytest that tries the mutants instead of running the tests."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.log = Path(given.log)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Find what each test runs, then try each mutant."""
+        """Finds which functions each test runs, then tries each mutant."""
         items = {item.nodeid: item for item in session.items if not item.get_closest_marker("java")}
         code = Code()
         gc.freeze()
@@ -141,7 +141,7 @@ class MutantRun:
                 outcome, by = tried(mutant, [items[name] for name, _ in suite if name in items], seconds, code)
                 if by in items and by not in alone:
                     alone[by] = passes(items[by])
-                if by in items and not alone[by]:  # it passed behind the tests of its file only, and tells nothing
+                if by in items and not alone[by]:  # the test passes only after others of its file, so it proves nothing
                     runs = [run for run in runs if run["test"] != by]
                     outcome = ""
             if by in items:
@@ -155,7 +155,7 @@ class MutantRun:
 
 
 def sample(count: int, seed: int, modules: list[str] | tuple[str, ...]) -> list[Mutant]:
-    """``count`` mutants of all, by a seed, in an order of chance."""
+    """Returns a random sample of ``count`` mutants in random order. The seed decides both."""
     of_all = [
         mutant for module in modules for mutant in mutants_of(module, (ROOT / "orcidx" / f"{module}.py").read_text())
     ]
@@ -163,10 +163,10 @@ def sample(count: int, seed: int, modules: list[str] | tuple[str, ...]) -> list[
 
 
 def suite_of(mutant: Mutant, runs: list[dict[str, Any]], seconds: float, killers: list[str]) -> list[tuple[str, float]]:
-    """The tests that run the mutant's function, and their seconds, of which all have so many at most.
+    """Returns the tests that run the mutant's function, with their seconds. Together they take at most ``seconds``.
 
-    ``killers`` come first; then the shortest tests and those that run the fewest other functions. Many cases of a test
-    function tell much the same, so that later ones count as longer.
+    ``killers`` come first. Then come the shortest tests and those that run the fewest other functions. Later cases of
+    one test function count as longer, because these cases are much alike.
     """
     at: dict[str, int] = {}
     turns = []
@@ -186,7 +186,7 @@ def suite_of(mutant: Mutant, runs: list[dict[str, Any]], seconds: float, killers
 
 
 class Code:
-    """The functions of the modules as they are imported, by their code, and all caches."""
+    """The functions of the imported modules by their code objects, and all caches."""
 
     def __init__(self) -> None:
         self.modules = {name: importlib.import_module(f"orcidx.{name.replace('/', '.')}") for name in MODULES}
@@ -197,7 +197,8 @@ class Code:
                 self.functions.setdefault(one.__code__, []).append(one)
 
     def change(self, module: str, tree: ast.Module) -> bool:
-        """Give each function the code that it has in the tree, wherever it is held; False where all stays the same."""
+        """Gives each function the code that it has in the tree, wherever the function is held. Returns False if no code
+        changes."""
         path = str(ROOT / "orcidx" / f"{module}.py")
         old = _codes(compile(Path(path).read_text(), path, "exec"))
         found = False
@@ -211,9 +212,9 @@ class Code:
 
 
 def what_tests_run(items: list[pytest.Item], folder: Path, code: Code) -> list[dict[str, Any]]:
-    """For each test that passes, its seconds and the functions that it runs; a fork for each file of tests.
+    """Returns the seconds and the functions of each test that passes. Each file of tests runs in a fork.
 
-    Processes that have the same folder share the files.
+    Processes with the same folder share its files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     of_file: dict[str, list[pytest.Item]] = {}
@@ -251,7 +252,7 @@ def _recorded(items: list[pytest.Item], code: Code, out: int) -> None:
 
 
 def _telling(module: str, tree: ast.Module) -> ast.Module:
-    """The module with functions that tell, when they are called, that they are."""
+    """Returns the module with a call at the start of each function, which notes that the function runs."""
 
     def below(node: ast.AST) -> None:
         for inner in ast.iter_child_nodes(node):
@@ -270,7 +271,7 @@ def _telling(module: str, tree: ast.Module) -> ast.Module:
 
 
 def _failure(items: list[pytest.Item], last: pytest.Item | None = None, out: int | None = None) -> str | None:
-    """The first test that fails, None where all pass; ``out`` gets a dot for each that passes."""
+    """Returns the first test that fails, or None if all pass. Writes a dot to ``out`` for each test that passes."""
     for item, following in zip(items, [*items[1:], last]):
         failed = []
 
@@ -291,7 +292,8 @@ def _failure(items: list[pytest.Item], last: pytest.Item | None = None, out: int
 
 
 def tried(mutant: Mutant, items: list[pytest.Item], seconds: float, code: Code) -> tuple[str, str]:
-    """(outcome, the test that failed) of one mutant, in a fork. ``seconds``: what the tests take without it."""
+    """Tries one mutant in a fork and returns (outcome, failed test). ``seconds``: what the tests take without the
+    mutant."""
     if not items:
         return "not run", ""
     said, ended = _in_a_fork(functools.partial(_judged, mutant, items, code), 3 * seconds + 10, NO_PROGRESS_SECONDS)
@@ -302,7 +304,7 @@ def tried(mutant: Mutant, items: list[pytest.Item], seconds: float, code: Code) 
 
 
 def passes(item: pytest.Item) -> bool:
-    """Whether a test passes by itself and without a mutant."""
+    """Whether a test passes alone, without a mutant."""
     return _in_a_fork(lambda out: os.write(out, b"" if _failure([item]) else b"passes"), 120.0, 300.0)[0] == "passes"
 
 
@@ -315,7 +317,7 @@ def _judged(mutant: Mutant, items: list[pytest.Item], code: Code, out: int) -> N
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The functions of a module and of its classes; not what is inside of functions, which goes with them."""
+    """Yields the code of the functions of a module and of its classes, but not of functions inside of functions."""
     for const in code.co_consts:
         if isinstance(const, CodeType):
             if const.co_flags & 2:  # CO_NEWLOCALS: a function, not the body of a class
@@ -325,7 +327,8 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _in_a_fork(work: Any, processor: float, clock: float) -> tuple[str, bool]:
-    """(what the work wrote, whether it was ended: for its time of the processor, or since it wrote nothing so long)."""
+    """Runs the work in a fork. Returns (what it wrote, whether it was killed). It is killed if it takes too much
+    processor time, or if it writes nothing for too long."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -361,7 +364,7 @@ def _in_a_fork(work: Any, processor: float, clock: float) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Try the mutants that the arguments ask for."""
+    """Tries the mutants that the arguments ask for."""
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asked.add_argument("--count", type=int, default=20)
     asked.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Mutants are what they are called, and the list of those that were judged speaks of code and tests that are there."""
+"""Mutants match their names, and ``judged.toml`` names only code and tests that exist."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_function_has_a_mutant_for_each_small_mistake() -> None:
 
 
 def judged_as_it_says(one: dict[str, str]) -> None:
-    """Killed by a test that is there, or equivalent for a reason that is given."""
+    """Checks one entry: a test that exists kills the mutant, or the mutant is equivalent and a reason is given."""
     if one["verdict"] == "killed":
         file, _, test = one["by"].partition("::")
         assert f"def {test}(" in (ROOT / file).read_text(), one
