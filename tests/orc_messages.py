@@ -1,4 +1,4 @@
-"""Small encoders of ORC's protobuf messages, and whole files around them, for tests. Independent of the reader."""
+"""Encoders of ORC's protobuf messages, and of whole files with them, for tests. They use no code of the reader."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def packed(number: int, values: Iterable[int]) -> bytes:
 
 
 def encode(fields: list[tuple[int, int, int | bytes]]) -> bytes:
-    """A message of (wire type, field number, value) each."""
+    """Encodes a message. A field is (wire type, field number, value)."""
     out = b""
     for wire, number, value in fields:
         key = varint(number << 3 | wire)
@@ -60,7 +60,7 @@ def encode(fields: list[tuple[int, int, int | bytes]]) -> bytes:
 
 
 def type_message(kind: str, subtypes: Sequence[int] = (), names: Sequence[str] = (), **fields: int) -> bytes:
-    """``fields``: max_length, precision, scale."""
+    """Encodes a type. ``fields``: max_length, precision, scale."""
     numbers = {"max_length": 4, "precision": 5, "scale": 6}
     return (
         uint(1, KINDS[kind])
@@ -71,13 +71,13 @@ def type_message(kind: str, subtypes: Sequence[int] = (), names: Sequence[str] =
 
 
 def statistics(count: int | None, has_null: bool | None = None, typed: bytes = b"") -> bytes:
-    """A ColumnStatistics message; ``typed`` is its encoded typed part."""
+    """Encodes a ColumnStatistics message. ``typed`` is the encoded part for the type."""
     known = b"" if count is None else uint(1, count)
     return known + typed + (b"" if has_null is None else uint(10, has_null))
 
 
 def stripe_footer(streams: Sequence[tuple[int, int, int]], encodings: Sequence[bytes], timezone: str = "UTC") -> bytes:
-    """``streams``: (kind, column, length)."""
+    """Encodes a stripe footer. ``streams``: (kind, column, length)."""
     items = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     return b"".join(items) + b"".join(blob(2, item) for item in encodings) + blob(3, timezone)
 
@@ -91,9 +91,9 @@ def orc_file(
     metadata: bytes = b"",
     tail: bytes | None = None,
 ) -> bytes:
-    """An uncompressed file. ``stripes``: (data, stripe footer, rows). ``tail`` replaces the whole PostScript.
+    """Returns an uncompressed file. ``stripes``: (data, stripe footer, rows). ``tail`` replaces the whole PostScript.
 
-    Fields given later win, so ``footer_fields`` and ``postscript_fields`` override what is made here.
+    The last value of a field counts, so ``footer_fields`` and ``postscript_fields`` override the usual values.
     """
     out = bytearray(b"ORC")
     footer = uint(1, 3)

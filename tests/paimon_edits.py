@@ -1,4 +1,4 @@
-"""Manifests of a table changed in place, as writers that are not known here, or damage, may leave them."""
+"""Changes manifests of a table in place, so that they look as if an unknown writer or damage had changed them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def edit_avro(path: Path, change: Change) -> None:
 
 
 def edit_manifest(folder: Path, change: Change) -> None:
-    """The only manifest, and the sizes that the lists and the snapshot tell."""
+    """Changes the only manifest, and corrects its size in the lists and in the snapshot."""
     (path,) = (folder / "manifest").glob("manifest-[0-9a-f]*")
     edit_avro(path, change)
     for name in ("baseManifestList", "deltaManifestList"):
@@ -38,5 +38,5 @@ def edit_manifest(folder: Path, change: Change) -> None:
 
 
 def edit_index(folder: Path, change: Change) -> None:
-    """The index manifest of the newest snapshot."""
+    """Changes the index manifest of the newest snapshot."""
     edit_avro(folder / "manifest" / snapshot(folder)["indexManifest"], change)

@@ -1,4 +1,4 @@
-"""Empty Paimon tables: a schema file, as CREATE TABLE leaves it, for tests that need no Java."""
+"""Makes empty Paimon tables without Java: only a schema file, as after CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def empty_table(
     primary_keys: Sequence[str] = (),
     **options: str,
 ) -> Path:
-    """Options with ``_`` for ``-`` and ``__`` for ``.``; without any, an ORC table without buckets that takes
-    deletes."""
+    """Makes an empty table. Option names have ``_`` for ``-`` and ``__`` for ``.``. Without options, it is an ORC table
+    without buckets that allows deletes."""
     given = {"bucket": "-1", "file.format": "orc", "deletion-vectors.enabled": "true"}
     given |= {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
     document = {

@@ -1,4 +1,4 @@
-"""Golden index bodies: their sidecars as Arrow columns, literals and expected rows."""
+"""Golden index bodies, with the content of their sidecars: Arrow columns, literals and expected rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {"bloom": "bloom-filter", "bitmap1": "bitmap", "bitmap2": "bitmap", "ran
 
 @dataclass(frozen=True)
 class Golden:
-    """One case: a body that Java wrote, or its refusal to write one."""
+    """One case: an index body that Java wrote, or Java's error."""
 
     path: Path
 
@@ -66,7 +66,7 @@ class Golden:
         return arrow_array(self.values, self.data_type)
 
     def literal(self, value: Any) -> Any:
-        """A literal of a predicate, or a value, as a pyarrow scalar."""
+        """Converts a literal of a predicate, or a value, to a pyarrow scalar."""
         if value is None:
             return None
         scalar = arrow_array([value], self.data_type)[0]
@@ -92,7 +92,7 @@ def expected_rows(answer: dict[str, Any], rows: int) -> BitMap:
 
 
 def matches(found: BitMap, answer: dict[str, Any], rows: int) -> bool:
-    """Whether rows are those of an answer, which for long ones gives only a digest."""
+    """Whether the rows are those of an answer. For many rows, the answer has only a digest."""
     if "rows" in answer or "runs_start_length" in answer:
         return found == expected_rows(answer, rows)
     digest = hashlib.sha256(np.array(found.to_array(), "<u4").tobytes()).hexdigest()
@@ -100,7 +100,7 @@ def matches(found: BitMap, answer: dict[str, Any], rows: int) -> bool:
 
 
 def arrow_array(values: list[Any], data_type: DataType) -> pa.Array:
-    """Values in the encoding of the sidecars, as Arrow has them."""
+    """Converts values in the encoding of the sidecars to an Arrow array."""
     root = data_type.root
     if root in ("FLOAT", "DOUBLE"):
         layout = ">f" if root == "FLOAT" else ">d"
@@ -132,7 +132,7 @@ def arrow_array(values: list[Any], data_type: DataType) -> pa.Array:
 
 
 def goldens(root: Path, *folders: str) -> Iterator[Golden]:
-    """Every case of the folders, by name."""
+    """Yields every case of the folders in the order of names."""
     for folder in folders or tuple(KINDS):
         for path in sorted((root / folder).glob("[!_]*.json")):
             yield Golden(path)

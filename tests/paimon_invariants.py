@@ -1,4 +1,4 @@
-"""What must hold of a Paimon table after every commit, read from its files alone with fastavro and json."""
+"""Checks what must hold for a Paimon table after every commit. It reads the files with fastavro and json only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Files:
 
 
 def files_of(folder: Path, number: int | None = None) -> Files:
-    """Reads a snapshot; asserts what must hold of its manifests."""
+    """Reads a snapshot and checks its manifests."""
     document = snapshot(folder, number)
     manifest = folder / "manifest"
     infos: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ def files_of(folder: Path, number: int | None = None) -> Files:
 
 
 def _partition_types(folder: Path) -> list[str]:
-    """By the newest schema, as SQL text."""
+    """Returns the SQL types of the partition columns in the newest schema."""
     newest = max((folder / "schema").glob("schema-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     schema = json.loads(newest.read_text())
     types = {field["name"]: field["type"] for field in schema["fields"]}
@@ -90,7 +90,7 @@ def _partition_types(folder: Path) -> list[str]:
 
 
 def _partition_values(row: bytes, types: list[str]) -> list[Any]:
-    """The values of a BinaryRow of texts and integers."""
+    """Decodes a BinaryRow of texts and integers."""
     assert struct.unpack_from(">i", row)[0] == len(types)
     body, first = row[4:], (len(types) + 63 + 8) // 64 * 8
     values: list[Any] = []
@@ -100,7 +100,7 @@ def _partition_values(row: bytes, types: list[str]) -> list[Any]:
             values.append(None)
         elif kind.startswith(("STRING", "VARCHAR", "CHAR")):
             length, offset = struct.unpack("<II", slot)
-            if slot[7] & 0x80:  # up to seven bytes stand in the slot
+            if slot[7] & 0x80:  # texts of up to seven bytes are stored in the slot
                 length, offset = slot[7] & 0x7F, first + 8 * i
             values.append(body[offset : offset + length])
         else:
@@ -110,15 +110,15 @@ def _partition_values(row: bytes, types: list[str]) -> list[Any]:
 
 
 def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]], types: list[str]) -> None:
-    """What a list says of a manifest's entries, by which readers leave manifests out."""
+    """Checks what a manifest list says about the entries of a manifest. Readers skip manifests by these facts."""
     for name, values in (
         ("BUCKET", [record["_BUCKET"] for record in records]),
         ("LEVEL", [record["_FILE"]["_LEVEL"] for record in records]),
     ):
         bounds = info.get(f"_MIN_{name}"), info.get(f"_MAX_{name}")
-        assert bounds in ((None, None), (min(values), max(values)))  # before 1.1 there are none
+        assert bounds in ((None, None), (min(values), max(values)))  # Paimon before 1.1 writes no bounds
     stats, partitions = info["_PARTITION_STATS"], {record["_PARTITION"] for record in records}
-    if len(partitions) == 1:  # the row's bytes then are both bounds
+    if len(partitions) == 1:  # then the bytes of the row are both bounds
         assert {stats["_MIN_VALUES"], stats["_MAX_VALUES"]} == partitions
     columns = list(zip(*(_partition_values(record["_PARTITION"], types) for record in records))) if types else []
     known = [[value for value in column if value is not None] for column in columns]
@@ -128,7 +128,7 @@ def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]], types: li
 
 
 def check_table(folder: Path) -> Files:
-    """The newest snapshot of an unpartitioned or partitioned table whose partition directories are not escaped."""
+    """Checks the newest snapshot of a table. If the table has partitions, their directories must not need escapes."""
     numbers = snapshot_numbers(folder)
     assert numbers == list(range(numbers[0], numbers[-1] + 1)), "snapshots have gaps"
     files = files_of(folder)
@@ -151,7 +151,7 @@ def check_table(folder: Path) -> Files:
 
 
 def _check_step(folder: Path, before: Files, after: Files) -> None:
-    """What one snapshot makes of the one before it."""
+    """Checks the changes from one snapshot to the next."""
     gone = {identity(record) for record in after.delta if record["_KIND"] == 1}
     added = {identity(record) for record in after.delta if record["_KIND"] == 0}
     assert gone <= before.live.keys(), "an entry deletes what was not there"
@@ -206,12 +206,13 @@ def _check_vectors(folder: Path, index: list[dict[str, Any]], rows: dict[tuple[b
             assert place not in covered, "two vectors for one file"
             covered.add(place)
             positions = vector(data, where["f1"])
-            assert len(positions) == where.get("_CARDINALITY", len(positions))  # 0.9 has none
+            # Paimon 0.9 does not store the cardinality.
+            assert len(positions) == where.get("_CARDINALITY", len(positions))
             assert not positions or max(positions) < rows[place]
 
 
 def vector(data: bytes, offset: int) -> list[int]:
-    """The positions of the vector at an offset, by another library's reader of the same bytes."""
+    """Returns the positions of the deletion vector at an offset, as another library reads them."""
     from pyroaring import BitMap, BitMap64
 
     (size,) = struct.unpack_from(">i", data, offset)

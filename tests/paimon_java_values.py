@@ -1,4 +1,5 @@
-"""Random rows of every flat type of Paimon: the ends of its range, what is equal but not the same, text that is cut."""
+"""Random rows of every flat type of Paimon: limits of the type, equal values with different bytes, texts that are
+cut."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _LETTERS = list("abcxyz019 .\x00\x7f\u00e9\u07ff\u0800\u2603\ue000\uffff\U000100
 
 
 def random_rows(rng: np.random.Generator, count: int, columns: Sequence[str] = tuple(TYPES)) -> pa.Table:
-    """So many rows, a tenth of the values null."""
+    """Returns ``count`` random rows, in which a tenth of the values is null."""
     return pa.table({name: _column(rng, count, TYPES[name]) for name in columns})
 
 
@@ -84,7 +85,8 @@ def _decimals(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
 
 
 def _texts(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
-    """Some longer than statistics keep; few letters, so that they share what comes before; none ends in a blank."""
+    """Returns texts. Some are longer than statistics keep. There are few different letters, so texts share prefixes. No
+    text ends with a blank."""
     most = min(kind.length or 60, 60)
     found = []
     for _ in range(count):
@@ -109,7 +111,8 @@ def _clocks(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
 
 
 def _moments(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
-    """Ticks of the unit from 1901 to 2100, but for the second before 1970, which ORC has not."""
+    """Returns random times from 1901 to 2100 in the type's unit, except the last second before 1970, which ORC cannot
+    store."""
     ticks = 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.arrow_type.unit]
     seconds = rng.integers(-2_170_000_000, 4_100_000_000, count)
     seconds[seconds == -1] = 0

@@ -1,4 +1,4 @@
-"""What a comparison means, value by value in plain Python: the oracle for the answers of Paimon's indexes."""
+"""Evaluates comparisons value by value in plain Python: the oracle for the answers of Paimon's indexes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_nan(value: Any) -> bool:
 
 
 def below(a: Any, b: Any) -> bool:
-    """a < b where zeros are equal and NaN is above every number."""
+    """Whether a < b, if -0.0 equals 0.0 and NaN is above every number."""
     if is_nan(a) or is_nan(b):
         return not is_nan(a) and is_nan(b)
     return bool(a < b)
@@ -24,7 +24,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def holds(op: str, value: Any, literals: Sequence[Any]) -> bool:
-    """Whether ``value op literals`` is TRUE in SQL's logic."""
+    """Whether ``value op literals`` is TRUE in SQL."""
     if op in ("isnull", "isnotnull"):
         return (value is None) == (op == "isnull")
     if value is None:
@@ -66,7 +66,8 @@ def _pattern(op: str, literal: str) -> str:
 def first_values(
     values: Sequence[Any], k: int, *, descending: bool, nulls_first: bool, candidates: Sequence[int]
 ) -> list[Any]:
-    """The values (None for null) of the first ``k`` candidate rows; floats in the order of Java's compare."""
+    """Returns the values of the first ``k`` candidate rows, with None for null. Floats have the order of Java's
+    compare."""
 
     def rank(row: int) -> Any:
         value = values[row]

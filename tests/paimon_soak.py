@@ -1,6 +1,6 @@
-"""Many processes change one Paimon table at random, Paimon's Java compacting it meanwhile; the rows are a model's.
+"""Many processes change one Paimon table at random, while Paimon's Java compacts it. A model says which rows are right.
 
-To be run by hand: ``python tests/paimon_soak.py WORKERS ROUNDS [--java]``. Tests run small twins.
+Run it by hand: ``python tests/paimon_soak.py WORKERS ROUNDS [--java]``. Tests run short versions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEEP_ALL = {
 
 @dataclass(frozen=True)
 class Step:
-    """What one process was told of one change; ``snapshot`` None: nothing was committed."""
+    """The result of one change of one process. If ``snapshot`` is None, nothing was committed."""
 
     snapshot: int | None
     user: str | None
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass
 class Compactions:
-    """What became of Java's: those that committed, found nothing to do, and lost to another change."""
+    """Counts Java's compactions that committed, that had nothing to do, and that failed because of another change."""
 
     compact: Callable[[], int]
     committed: int = 0
@@ -59,7 +59,7 @@ class Compactions:
     def once(self) -> None:
         try:
             files = self.compact()
-        except Exception as error:  # py4j's; Java has no other way to say it
+        except Exception as error:  # an error of py4j is the only sign of a conflict
             (reason, *_) = [line for line in str(error).splitlines() if "onflict" in line] or [str(error)[:2000]]
             self.conflicts[reason.strip()[:200]] += 1
         else:
@@ -90,7 +90,7 @@ def _step(found: Changed, operation: str, what: Any = None) -> Step:
 
 
 def _work(path: str, seed: int, rounds: int, start: Any, wishes: Any, out: Any) -> None:
-    """Random changes; tells what was committed. Compactions are asked for, and not waited for."""
+    """Makes random changes and reports what was committed. It requests compactions, but does not wait for them."""
     chance = random.Random(seed)
     operations = ["append", "append", "delete", "rewrite", *(["compact"] if wishes is not None else [])]
     done = []
@@ -108,10 +108,10 @@ def _work(path: str, seed: int, rounds: int, start: Any, wishes: Any, out: Any) 
 
 
 def soak(folder: Path, workers: int, rounds: int, compactions: Callable[[], Compactions] | None = None) -> Counter[str]:
-    """Processes change a table that holds ``rows(0)``, and the rows are those of a model that follows the snapshots.
+    """Lets processes change a table that holds ``rows(0)``, and compares the rows of each snapshot with a model.
 
-    ``compactions`` is called once the processes are there, as a JVM should not be forked. Returns how many of each
-    change were committed.
+    ``compactions`` is called after the processes have started, because a JVM should not be forked. Returns how many
+    changes of each kind were committed.
     """
     fork = multiprocessing.get_context("fork")
     queue, start = fork.Queue(), fork.Event()
@@ -138,7 +138,7 @@ def soak(folder: Path, workers: int, rounds: int, compactions: Callable[[], Comp
 def _compact_on_request(java: Compactions | None, wishes: Any, over: threading.Event) -> None:
     while java is not None and not over.is_set():
         if wishes.acquire(timeout=0.5):
-            while wishes.acquire(block=False):  # one compaction serves all who asked meanwhile
+            while wishes.acquire(block=False):  # one compaction serves all requests so far
                 pass
             java.once()
 
@@ -174,7 +174,7 @@ def _compared(folder: Path, done: list[Step], java: Compactions | None) -> Count
 
 
 def table_for_soak(folder: Path) -> Path:
-    """A table with a hundred rows, sidecars, and Java's compaction at every few files; nothing expires."""
+    """Makes a table with a hundred rows and sidecars. Java compacts it after every few files. No snapshot expires."""
     given = {"file_index__in_manifest_threshold": "10 b", "compaction__min__file_num": "3"}
     made = empty_table(folder, **given, **KEEP_ALL)
     open_table(made).append(rows(0))

@@ -1,6 +1,7 @@
-"""Writes small Paimon tables: schemas, manifests and snapshots as Paimon has them, data files as ORC or parquet.
+"""Writes small Paimon tables: schemas, manifests and snapshots in Paimon's format, data files as ORC or Parquet.
 
-For what the golden tables lack: schema evolution, other codecs, other layouts, damage. ``fastavro`` writes manifests.
+Tests use them for what the golden tables do not have: schema evolution, other codecs, other layouts, damage.
+``fastavro`` writes the manifests.
 """
 
 from __future__ import annotations
@@ -101,12 +102,12 @@ FORMATS = {"orc": pyarrow.orc.write_table, "parquet": pyarrow.parquet.write_tabl
 
 
 def serialized(types: list[str], values: list[Any]) -> bytes:
-    """A BinaryRow as manifests hold it."""
+    """Encodes a BinaryRow as it is stored in manifests."""
     return len(types).to_bytes(4, "big") + binary_row(types, values)
 
 
 def stored(kind: DataType, value: Any) -> Any:
-    """A value of an Arrow column in the form of the reference BinaryRow."""
+    """Converts a value of an Arrow column to the form that the reference BinaryRow takes."""
     if value is None or kind.root in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR"):
         return value
     if kind.root == "DECIMAL":
@@ -142,7 +143,7 @@ class PaimonTable:
         primary_keys: tuple[str, ...] = (),
         options: dict[str, str] | None = None,
     ) -> None:
-        """``fields``: {id: (name, type)}."""
+        """Starts a schema version. ``fields``: {id: (name, type)}."""
         self.schema_id += 1
         self.fields = [{"id": key, "name": name, "type": kind} for key, (name, kind) in fields.items()]
         self.partition_keys = list(partition_keys)
@@ -167,7 +168,7 @@ class PaimonTable:
         keys: tuple[list[str], list[Any], list[Any]] | None = None,
         **changes: Any,
     ) -> dict[str, Any]:
-        """Writes a data file and adds it; ``changes`` go to the entry by their Paimon names. Returns the entry."""
+        """Writes a data file and adds it. ``changes`` are fields of the entry, by Paimon's names. Returns the entry."""
         where = self.path / directory
         where.mkdir(parents=True, exist_ok=True)
         FORMATS[name.rpartition(".")[2]](rows, where / name)
@@ -211,7 +212,7 @@ class PaimonTable:
         self.entries.append({**entry, "_KIND": 1})
 
     def add_deletions(self, index_file: str, ranges: dict[str, Any], **changes: Any) -> None:
-        """``ranges``: what ``write_deletion_vectors`` returned for this index file."""
+        """Adds deletion vectors. ``ranges``: the result of ``write_deletion_vectors`` for this index file."""
         entry = {
             "_VERSION": 1,
             "_KIND": 0,

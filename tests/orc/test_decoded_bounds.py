@@ -1,4 +1,4 @@
-"""Bounds of strings that Java decoded as UTF-8 to store them still hold for the bytes that were given."""
+"""Java decodes the bounds of strings as UTF-8 before it stores them. They still hold for the original bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECES += (b"\xef\xbf\xbd", b"\xef\xbf\xbe", b"\xef\xbf\xbf", b"\xf0\x90\x80\x80
 
 
 def decoded(text: bytes) -> bytes:
-    """As Java stores a bound: whatever does not decode is U+FFFD."""
+    """Returns a bound as Java stores it. U+FFFD replaces bytes that are not UTF-8."""
     return text.decode("utf-8", "replace").encode()
 
 
@@ -31,7 +31,8 @@ def random_groups(rng: np.random.Generator, groups: int) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_no_value_lies_outside_of_a_bound_that_java_decoded(merged, rng):
-    """Row groups have the bounds of their values, decoded; stripes before ORC-203 those of the decoded ones."""
+    """The bounds of a row group are those of its values, decoded. Before ORC-203, a stripe merged bounds that were
+    decoded already."""
     bounded = 0
     for _ in range(500):
         groups = random_groups(rng, int(rng.integers(1, 4)) if merged else 1)
@@ -51,12 +52,12 @@ def test_no_value_lies_outside_of_a_bound_that_java_decoded(merged, rng):
 
 
 def test_no_value_lies_above_an_upper_bound_that_java_cut(rng):
-    """It keeps the first characters, and puts the successor in the place of the last of them."""
+    """Java keeps the first characters of an upper bound, and replaces the last of them by the next character."""
     bounded = 0
     for _ in range(500):
         [values] = random_groups(rng, 1)
         text = decoded(max(values)).decode()
-        if text[-1] in "\ud7ff\U0010ffff":  # whose successors are no characters
+        if text[-1] in "\ud7ff\U0010ffff":  # the successors of these are no characters
             continue
         high = (text[:-1] + chr(ord(text[-1]) + 1)).encode()
         upper = _as_given(bounds_of(high, exact=False), is_upper=True, merged=False)

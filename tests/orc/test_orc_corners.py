@@ -1,4 +1,5 @@
-"""Files that other readers get wrong: odd types, odd stripes, nested projection, batches cut by bytes, threads."""
+"""Files that other readers get wrong: unusual types and stripes, nested projection, batches limited by bytes,
+threads."""
 
 import io
 import multiprocessing
@@ -114,7 +115,7 @@ def test_more_rows_than_values() -> None:
 
 
 def test_a_few_bytes_that_claim_billions_of_rows() -> None:
-    """Legal, and read a batch at a time."""
+    """The claimed number of rows is legal. The file is read batch by batch, until its data ends."""
     data = single("bigint", [(DATA, fixed_delta(7, 0, 512, signed=True).data * 200)], 1 << 40)
     with orcidx.open(data) as file:
         batches = iter(file.scan(batch_size=1000))
@@ -180,7 +181,7 @@ def test_a_nested_projection_reads_like_the_whole() -> None:
         ]
 
 
-# --- batches cut by bytes ---------------------------------------------------------------------------------------------
+# --- batches limited by bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stride", [0, 100])
@@ -203,7 +204,7 @@ def test_batches_are_cut_by_bytes(stride: int, dictionary: bool) -> None:
         assert file.read(batch_bytes=4000).equals(expected)
         sizes = [len("".join(filter(None, batch["s"].to_pylist()))) for batch in file.scan(batch_bytes=4000)]
         assert sum(size > 9000 for size in sizes) <= 7
-        assert max(sizes) < 13_000  # a value beyond the bound, and what was joined to it
+        assert max(sizes) < 13_000  # a value above the bound, and rows joined to it
 
 
 def test_lists_beyond_the_bound_are_cut_too() -> None:
@@ -271,7 +272,7 @@ def test_errors_are_the_same_with_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, table = wide_file(70_000)  # smaller stripes in memory are not shared
+    data, table = wide_file(70_000)  # threads do not share smaller stripes in memory
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
     others = threading.Event()
@@ -283,8 +284,8 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
         used.add(threading.current_thread().name)
         if threading.current_thread() is not threading.main_thread():
             others.set()
-        elif not alone and reads >= table.num_columns:  # the first batch of a file is its caller's alone
-            others.wait(5)  # or this thread may have done all of it before the others are there
+        elif not alone and reads >= table.num_columns:  # the caller reads the first batch alone
+            others.wait(5)  # otherwise this thread may do everything before the others start
         reads += 1
         return read(self, *args)
 
@@ -310,7 +311,7 @@ def _sum_in_child(data: bytes, answers: "multiprocessing.SimpleQueue[int]") -> N
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_decoding_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent's pool has threads; the child makes its own."""
+    """The parent process has a pool with threads. The child must make a pool of its own."""
     data, table = wide_file()
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     with orcidx.open(data) as file:

@@ -1,4 +1,4 @@
-"""Footers taken apart in one walk, against the reader of any message."""
+"""The fast parser of footers gives the same results as the general reader of messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGE = st.lists(
 
 
 def outcome(read: Callable[[bytes], Any], raw: bytes) -> Any:
-    """What was read, or the class and the words of the error."""
+    """Returns what was read, or the class and text of the error."""
     try:
         return read(raw)
     except (CorruptFile, Unsupported) as error:
@@ -43,7 +43,7 @@ def plain_postscript(raw: bytes) -> tuple[Any, ...]:
 def test_postscripts(raw: bytes, cut: int) -> None:
     raw = raw[: max(0, len(raw) - cut)]
     found, expected = outcome(lambda data: split_postscript(data, 77), raw), outcome(plain_postscript, raw)
-    if isinstance(expected[0], type):  # of two defects either may be met first
+    if isinstance(expected[0], type):  # if there are two defects, either may be reported
         assert found[0] is expected[0]
     else:
         assert found == expected

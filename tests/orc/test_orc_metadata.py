@@ -1,4 +1,4 @@
-"""The tail of a file and its stripe footers: what real files say, and what hostile ones may not do."""
+"""The tail of a file and its stripe footers: the content of real files, and what hostile files must not cause."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tail_of(data: bytes) -> FileTail:
 ROOT = [pb.type_message("struct", [1], ["x"]), pb.type_message("bigint")]
 PLAIN = pb.orc_file(ROOT)
 
-# file: rows, stripes, codec, block size, version, writer, writer version, stride, hybrid calendar
+# file: (rows, stripes, codec, block size, version, writer, writer version, stride, whether the calendar is hybrid)
 FACTS = {
     "TestOrcFile.columnProjection": (21000, 5, "NONE", 262144, "0.12", 0, 1, 1000, True),
     "TestOrcFile.emptyFile": (0, 0, "NONE", 262144, "0.12", 0, 1, 10000, True),
@@ -119,7 +119,7 @@ def test_empty_file_is_an_empty_table(golden_orc: Path) -> None:
 
 
 def test_magic_at_the_head_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hive 0.11.0 wrote none into the PostScript."""
+    """Hive 0.11.0 wrote the magic bytes only at the start of the file, not into the PostScript."""
     footer_length = len(pb.uint(1, 3)) + sum(len(pb.blob(4, item)) for item in ROOT)
     data = pb.orc_file(ROOT, tail=pb.uint(1, footer_length))
     tail = tail_of(data)
@@ -133,7 +133,7 @@ def test_magic_at_the_head_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_come_from_the_stripes() -> None:
-    """Some writers leave the footer's number out; others could lie."""
+    """Some writers do not store the number of rows in the footer, and others could store a wrong one."""
     footer = pb.stripe_footer([], [b"", b""])
     data = pb.orc_file(ROOT, stripes=[(b"", footer, 5), (b"", footer, 7)], footer_fields=pb.uint(6, 99))
     assert tail_of(data).footer.rows == 12
@@ -307,7 +307,8 @@ class TestStripeFooter:
 
 
 def test_opening_many_stripes_and_columns_parses_no_statistics() -> None:
-    """3,000 stripes of 200 columns open by fewer calls than they have units of statistics, which wait to be asked."""
+    """Opening a file of 3,000 stripes with 200 columns takes fewer calls than there are statistics. They are parsed
+    only when they are needed."""
     types = [pb.type_message("struct", range(1, 201), [f"c{i}" for i in range(200)])] + [ROOT[1]] * 200
     stripe = pb.blob(3, pb.uint(1, 3) + pb.uint(5, 10))
     unit = pb.blob(1, pb.statistics(10, False, pb.blob(2, pb.sint(1, -5) + pb.sint(2, 5)))) * 201

@@ -1,4 +1,4 @@
-"""Row indexes: positions of real files, damage that becomes a reason, and speed of decoding."""
+"""Row indexes: positions of real files, damaged indexes, which give a reason, and the speed of decoding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from orcidx.orc.wire import read_row_index as read_entries
 
 
 def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
-    """All positions are used up and lie inside their streams, over every writer, codec and encoding at hand."""
+    """All positions of an entry are used and lie inside their streams, for every writer, codec and encoding at hand."""
     entries = 0
     for path in sorted(golden_orc.glob("*.orc")):
         if path.stat().st_size == 0:
@@ -45,7 +45,7 @@ def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
 
 
 def numbers_of(positions: PositionIterator) -> int:
-    """How many numbers can be taken."""
+    """Returns how many positions the iterator has."""
     taken = 0
     try:
         while True:
@@ -90,7 +90,7 @@ def test_group_count(rows: int, stride: int, groups: int) -> None:
 def made(
     entries: list[bytes], *, rows: int = 25, stride: int = 10, stream: bytes | None = None, present: int | None = None
 ) -> tuple[RowIndex, FileTail, StripeFooter]:
-    """The index of a bigint column whose DATA stream has 100 bytes."""
+    """Makes the index of a bigint column whose DATA stream has 100 bytes."""
     raw = b"".join(pb.blob(1, entry) for entry in entries) if stream is None else stream
     streams = [(6, 1, len(raw)), *([] if present is None else [(0, 1, present)]), (1, 1, 100)]
     data = raw + bytes(100 + (present or 0))
@@ -208,7 +208,7 @@ def unit(number: int, kind: TypeKind) -> bytes:
 
 @pytest.mark.parametrize("kind", [TypeKind.LONG, TypeKind.STRING, TypeKind.DECIMAL])
 def test_entries_are_decoded_and_compared_all_at_once(kind: TypeKind) -> None:
-    """Ten thousand take the Python calls of a hundred."""
+    """Ten thousand entries take as many Python calls as a hundred."""
     _, tail, _ = made([entry(0, 0)] * 3)
     node = replace(build_tree(tail.footer.types).children[0], kind=kind, precision=20, scale=2)
     literal = {TypeKind.LONG: 500, TypeKind.STRING: b"key000000500"}.get(kind, 500)

@@ -1,4 +1,4 @@
-"""Statistics: typed values, and the bounds that they prove under each rule of trust."""
+"""Statistics: typed values, and the bounds that they prove, depending on which writers' statistics are trusted."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def integers(low: int, high: int, count: int = 10, has_null: bool | None = False
 
 
 def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
-    """Only where they are those of values that the type holds."""
+    """The file's minimum and maximum are used only if the type can hold them. Otherwise values have wrapped around."""
 
     def rules_out(where: Any, *one: int, kind: TypeKind = K.BYTE, rows: int = 10) -> bool:
         (leaf,) = bind(where, pa.schema([("c", pa.int64())])).leaves()
@@ -101,7 +101,7 @@ def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
     assert not rules_out(c > 7, 3, 7, kind=K.DATE)
 
 
-# Literals against bounds, exactly
+# Literals are compared with bounds exactly
 
 
 def test_bounds_of_units_that_have_none() -> None:
@@ -180,7 +180,7 @@ def test_zeros_are_equal_and_floats_compare_as_doubles() -> None:
 def test_null_facts() -> None:
     units = [
         (10, False),  # no nulls
-        (10, None),  # a writer that does not say, but as many values as rows
+        (10, None),  # the writer does not say whether there are nulls, but there are as many values as rows
         (9, None),
         (9, True),
         (0, True),  # all null
@@ -189,7 +189,7 @@ def test_null_facts() -> None:
         (None, None),  # no statistics
         (11, False),  # impossible
         (10, True),  # contradiction
-        (9, False),  # the parents of some are null
+        (9, False),  # some values are missing because their parents are null
     ]
     column = bound(raw(node(K.INT), *[integers(1, 5, count, null) for count, null in units]))
     may = [False, False, True, True, True, True, True, True, True, True, True]
@@ -262,7 +262,7 @@ def test_string_bounds() -> None:
 
 
 def test_early_java_compared_utf16() -> None:
-    """Characters beyond the BMP sorted before U+E000 to U+FFFF."""
+    """Early Java compared strings as UTF-16, so characters beyond the BMP sorted before U+E000 to U+FFFF."""
     early = replace(FACTS, writer_version=0)
     low, high = "\U00010000".encode(), "\ufffd".encode()
     column = bound(raw(node(K.STRING), strings(low, b"z"), strings(b"a", high), level="row_group"), early)
@@ -279,7 +279,7 @@ TEXTS = st.text(alphabet="\x01\x1f !ab\u00fc", max_size=4).map(lambda text: text
 
 @given(st.lists(TEXTS, min_size=1, max_size=6), TEXTS, st.booleans())
 def test_char_bounds_hold_for_trimmed_values(values: list[bytes], literal: bytes, padded: bool) -> None:
-    """Whether the writer compared values padded or as they are."""
+    """The bounds hold whether the writer compared padded values or values as they are."""
     stored = [value.ljust(8) if padded else value for value in values]
     column = bound(raw(node(K.CHAR, max_length=8), strings(min(stored), max(stored))))
     trimmed = [value.rstrip(b" ") for value in values]
@@ -347,11 +347,11 @@ def test_timestamp_bounds() -> None:
     day = 86_400_000
     units = [
         timestamps(day, 2 * day),
-        timestamps(day, 2 * day, 1, 8),  # stored plus one
-        timestamps(-2 * day, -day, -499, 1),  # negative nanos of Arrow's writer
-        timestamps(-500, -400, 1, 1),  # reads half a second after the epoch
+        timestamps(day, 2 * day, 1, 8),  # nanoseconds are stored plus one
+        timestamps(-2 * day, -day, -499, 1),  # negative nanoseconds, as Arrow's writer stores them
+        timestamps(-500, -400, 1, 1),  # would be read as half a second after the epoch
         timestamps(-(10**15), 10**15, 1, 1),  # beyond int64 nanoseconds
-        pb.statistics(10, False, pb.blob(9, pb.sint(1, 5) + pb.sint(2, 6))),  # local time only
+        pb.statistics(10, False, pb.blob(9, pb.sint(1, 5) + pb.sint(2, 6))),  # only the bounds in local time
     ]
     column = bound(raw(node(K.TIMESTAMP), *units))
     milli = 1_000_000
@@ -406,7 +406,7 @@ def test_hybrid_timestamps_are_widened() -> None:
     ],
 )
 def test_wall_clocks_of_other_tables(zone: str | None, year: int, hours: float) -> None:
-    """Bounds of wall clocks leave room for what the writer's table of the zone may have said otherwise."""
+    """Bounds of wall clocks are widened by the difference that the writer's time zone table may have."""
     milli = int(np.datetime64(f"{year}-01-01", "ms").astype(int)) + (year > 1970) * 43_200_000
     one = raw(node(K.TIMESTAMP), timestamps(milli, milli, 1, 1))
     slack = int(hours * 3_600_000)
@@ -471,7 +471,7 @@ def test_short_decimals_of_one_version_of_java_are_not_trusted(precision: int, v
     assert (distrust(one, "row_group", replace(FACTS, writer_version=version), OPTIONS) is not None) == is_wrong
 
 
-# Python values and the table
+# Python values of statistics, and the table of them
 
 
 def test_python_values() -> None:
@@ -503,7 +503,7 @@ def test_table_has_a_row_for_each_column_and_unit() -> None:
 
 
 def test_what_follows_from_statistics_is_kept_with_them() -> None:
-    """For the same facts and options, as objects; other ones are asked anew."""
+    """Results are cached for the same ``facts`` and ``options`` objects. They are computed again for other objects."""
     one = raw(node(K.INT), integers(1, 5), integers(-3, 2))
     assert bound_statistics(one, FACTS, OPTIONS) is bound_statistics(one, FACTS, OPTIONS)
     early = replace(FACTS, writer_version=0)

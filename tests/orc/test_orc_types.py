@@ -1,4 +1,4 @@
-"""The type tree: text form, Arrow types, paths, projection; and the table of streams."""
+"""The type tree: its text, Arrow types, paths and projection. Also, the table of streams."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def test_arrow_types_of_nested_columns() -> None:
 
 
 def test_row_bytes_are_those_of_arrow() -> None:
-    """What the first read of a stripe is sized by, where the types tell."""
+    """``row_bytes`` gives the size of a row from the types, if they have a fixed size. It limits the first read of a
+    stripe."""
     kinds = [kind for kind in K if kind not in (K.LIST, K.MAP, K.STRUCT, K.UNION)]
     for kind in kinds:
         node = tree(leaf(kind, precision=10, scale=2, max_length=5))
@@ -224,7 +225,7 @@ def test_unions_have_no_paths() -> None:
         project(node, ["u.0"])
 
 
-# The table of streams. Widths as in entries that real writers wrote.
+# The table of streams. The widths are those of entries that real writers wrote.
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,8 @@ def test_position_iterator() -> None:
 
 
 def spelled(node: OrcType, path: str | tuple[str, ...]) -> list[OrcType]:
-    """The rule, name by name: all columns that ``path`` spells exactly, those with the longest first name."""
+    """A simple version of the rule. It returns all columns that ``path`` spells exactly, with the longest first
+    name."""
     if node.kind is K.UNION:
         return []
     found: dict[int, list[OrcType]] = {}
@@ -300,7 +302,7 @@ def spelled(node: OrcType, path: str | tuple[str, ...]) -> list[OrcType]:
 
 
 def test_paths_are_found_by_the_rule(rng: np.random.Generator) -> None:
-    """Of names with dots, that repeat, that begin one another, at two levels."""
+    """At two levels, some names have dots, some occur twice, and some are the beginning of another name."""
     words = ["a", "b", "a.b", "b.a", "a.b.a", ".", "a.", ".a", "é"]
     for _ in range(60):
         outer = [words[i] for i in rng.integers(0, len(words), 5)]
@@ -318,7 +320,7 @@ def test_paths_are_found_by_the_rule(rng: np.random.Generator) -> None:
 
 
 class Name(str):
-    """One that counts how often it is compared."""
+    """A name that counts how often it is compared."""
 
     __slots__ = ()
     compared = 0
@@ -330,7 +332,7 @@ class Name(str):
 
 
 def test_asking_for_many_columns_looks_at_each_once() -> None:
-    """Each was sought among all, twice: half of 1,000 columns took 40 ms."""
+    """Each column was searched among all columns twice before, so half of 1,000 columns took 40 ms."""
     names = [Name(f"c{i}") for i in range(2000)]
     node = tree((K.STRUCT, list(range(1, 2001)), list(names)), *[leaf(K.INT)] * 2000)
     asked = [str(name) for name in names[::-2]]
@@ -346,7 +348,8 @@ def test_a_name_of_many_columns() -> None:
 
 
 def test_a_wide_tree_makes_the_columns_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone, and all of them once; it is equal to one that was made at once, however the two are compared."""
+    """Only the columns that are used are made, each once. The tree equals a tree that is made as a whole, however the
+    two are compared."""
 
     def wide() -> OrcType:
         integer, money = leaf(K.INT), leaf(K.DECIMAL, precision=9)

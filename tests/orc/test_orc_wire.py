@@ -1,4 +1,4 @@
-"""The protobuf reader: every field checked against the end of its message."""
+"""The protobuf reader checks every field against the end of its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PlannedStream: the bytes that it hands over are the file's, wherever it is asked, in memory that is used again."""
+"""PlannedStream returns the right bytes of the file from every place, and uses its memory again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("read_ahead", [700, 4096, 10_007, 1 << 19])
 def test_a_window_brings_local_pieces_by_itself(read_ahead: int, path: Path, rng: np.random.Generator) -> None:
-    """Right bytes wherever it seeks, no byte beyond the plan, and every request counted."""
+    """The window returns the right bytes after every seek, reads only planned bytes, and counts every request."""
     reader = LocalReader(str(path))
     stream = of_file(reader, read_ahead=read_ahead)
     plan = [(0, 60_000), (100_000, LENGTH)]
@@ -146,7 +146,7 @@ def test_pieces_of_a_local_file_share_their_memory(path: Path) -> None:
 
 
 class Far:
-    """A remote file: what was waited for, and what was asked for ahead."""
+    """A remote file. It notes the ranges that were waited for, and the ranges that were requested ahead."""
 
     def __init__(self) -> None:
         self.waited: list[tuple[int, int]] = []
@@ -163,7 +163,7 @@ class Far:
         future: Future[list[bytes]] = Future()
         if self.fails:
             future.set_exception(StorageError("made up"))
-        elif ranges[0][0] < START + 100_000:  # the others stay on their way
+        elif ranges[0][0] < START + 100_000:  # other ranges never arrive
             future.set_result([CONTENT[offset : offset + length] for offset, length in ranges])
         self.futures.append(future)
         return future
@@ -176,7 +176,8 @@ class Far:
 
 
 def test_the_next_piece_is_on_its_way_while_one_is_used() -> None:
-    """Only once a piece had to be waited for; nothing twice, nothing unplanned."""
+    """Reading ahead starts once the reader had to wait for a piece. No piece is requested twice, and only planned
+    ones."""
     far = Far()
     stream = far.stream(Ahead(far.start, most=1000))
     assert stream.fetch(0) == CONTENT[START : START + 1000]
@@ -199,11 +200,11 @@ def test_pieces_ahead_stay_within_their_bytes() -> None:
     one, other = far.stream(ahead), far.stream(ahead)
     one.fetch(1000)
     other.fetch(1000)
-    assert far.asked == [(START + 2000, 1000)]  # there is no room for the other's
+    assert far.asked == [(START + 2000, 1000)]  # the limit leaves no bytes for the other stream
     other.fetch(2000)
     assert far.waited == [(START + 1000, 1000), (START + 1000, 1000), (START + 2000, 1000)]
     assert far.asked[1:] == [(START + 3000, 500)]
-    one.fetch(0)  # back: what is on its way is given up
+    one.fetch(0)  # the stream goes back, so the requests under way are dropped
     other.fetch(3000)
     assert far.asked[2:] == [(START + 5000, 1000)]
 

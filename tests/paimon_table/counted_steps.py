@@ -1,8 +1,8 @@
-"""Steps on small Paimon tables that ``test_paimon_instructions`` counts; it runs this file under valgrind's callgrind:
+"""Steps on small Paimon tables, whose instructions ``test_paimon_instructions`` counts. It runs this file in callgrind:
 python counted_steps.py MARKS FOLDER
 
-MARKS is a library whose ``begin`` and ``end`` tell callgrind where a step begins and ends. The name of each counted
-step is printed, in the order of callgrind's dumps. What a process does once is done before it counts.
+MARKS is a library whose ``begin`` and ``end`` tell callgrind where a step begins and ends. The file prints the name of
+each counted step, in the order of callgrind's dumps. Work that a process does only once is done before counting starts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Part:
 
 
 def yardstick(_: Path) -> None:
-    """Plain Python, of the kinds of which the other steps consist: objects, calls, texts, dicts and bytes."""
+    """Runs plain Python that is similar to the other steps: objects, calls, texts, dicts and bytes."""
     for number in range(600):
         parts = [_Part(name, number) for name in ("a", "b", "c")]
         by_name = {part.shown(): part for part in parts}

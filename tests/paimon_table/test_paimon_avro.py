@@ -1,4 +1,4 @@
-"""Avro containers: what fastavro writes reads back, and hostile ones end in one typed error, soon."""
+"""Avro containers: files of fastavro are read correctly, and hostile files soon end in an error of orcidx."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def test_blocks_that_are_refused(block: bytes, count: int, codec: str, message: 
 
 @pytest.mark.parametrize("codec", ["zstandard", "deflate"])
 def test_manifests_of_many_small_files_are_read(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that one writer named, and an entry that deletes each beside the one that adds it again, are a few bytes
-    when they are compressed: 20,000 of them were "more memory than such a file may take"."""
+    """Each file has an entry that deletes it and an entry that adds it again, and one writer made all file names. So an
+    entry takes a few bytes when compressed. 20,000 of them were refused as "more memory than such a file may take"."""
     monkeypatch.setattr(avro_file, "_LEAST_MEMORY", 1 << 20)
     stats = {"_MIN_VALUES": bytes(40), "_MAX_VALUES": bytes(40), "_NULL_COUNTS": [0, 0]}
     row = {"_MIN_KEY": bytes(12), "_MAX_KEY": bytes(12), "_KEY_STATS": stats, "_VALUE_STATS": stats}
@@ -157,7 +157,7 @@ def test_frames_that_are_refused() -> None:
     assert list(read_avro(memoryview(good))) == [{"n": 1, "s": None}]
     for end in range(len(good)):
         if good[:end].endswith(SYNC):
-            continue  # a file without blocks
+            continue  # this is a file without blocks
         with pytest.raises(CorruptFile):
             list(read_avro(memoryview(good[:end])))
     for broken in (b"Obj\x01" + b"\xff" * 20, b"Obj\x01" + varint(-1) + b"\xff" * 20, b"Obj\x01" + varint(2**62)):
@@ -168,7 +168,7 @@ def test_frames_that_are_refused() -> None:
 
 
 def test_threads_share_what_is_known_of_a_schema() -> None:
-    """Each walks a block of its own."""
+    """Threads share the parsed schema, but each decodes a file of its own."""
     records = [{"n": number, "s": "x" * (number % 50)} for number in range(20_000)]
     files = [write_avro(json.dumps(SCHEMA).encode(), "null", records[: 2000 * part]) for part in range(1, 9)]
     with ThreadPoolExecutor(4) as pool:

@@ -1,4 +1,5 @@
-"""Commits to Paimon tables: races, faults and kills leave the old or the new table; what is not known is refused."""
+"""Commits to Paimon tables: after races, faults and kills, there is the old or the new table. Unknown things are
+refused."""
 
 from __future__ import annotations
 
@@ -66,14 +67,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Fault(OSError):
-    """What a storage may raise."""
+    """An error that a storage may raise."""
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """A full disk, say: at the first file written, the second, and so on, until the change goes through."""
+    """An error such as a full disk occurs at the first written file, at the second, and so on, until the change
+    succeeds."""
     before, put = every_file(folder), Folder.put
     for allowed in range(40):
         writes = iter(range(allowed))
@@ -104,7 +106,7 @@ def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
 def test_an_error_inside_the_create(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, took_effect: bool
 ) -> None:
-    """Once: it is found out, and the change is there exactly once."""
+    """The create fails once. The commit finds out whether it took effect, and the change is made exactly once."""
     create, calls = Folder.create, []
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -128,7 +130,7 @@ def test_an_error_inside_the_create(
 def test_nobody_can_tell_and_then_the_same_call_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """The create takes effect, and the storage is gone before that is seen: nothing may be deleted."""
+    """The create takes effect, but the storage fails before this can be checked. So no file may be deleted."""
     create = Folder.create
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -171,7 +173,7 @@ def test_an_interrupt_inside_the_create_deletes_nothing(folder: Path, monkeypatc
 
 
 def test_a_storage_that_ignores_conditions_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer's rename puts its snapshot over ours in the moment after each create."""
+    """The storage lets another writer overwrite the snapshot right after each create."""
     create = Folder.create
 
     def overwritten(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -220,7 +222,8 @@ def test_a_storage_without_exclusive_creation_is_refused_unless_someone_vouches(
 
 
 def _killed_after(path: str, operation: str, writes: int) -> None:
-    """A process that dies by SIGKILL once so many files are written, the snapshot and the hint among them."""
+    """Runs an operation in a process that dies by SIGKILL after ``writes`` files, which include the snapshot and the
+    hint."""
     count = [0]
 
     def dying(method: Any) -> Any:
@@ -327,7 +330,7 @@ def test_no_tries_left_is_a_conflict_that_names_the_other(folder: Path, monkeypa
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
 def test_two_processes_change_one_table(folder: Path) -> None:
-    """E2 in small; ``python tests/paimon_soak.py`` runs a thousand rounds."""
+    """This is a short version of E2. ``python tests/paimon_soak.py`` runs a thousand rounds."""
     assert soak(folder, 2, 10)["append"] > 3
 
 
@@ -378,7 +381,7 @@ def test_commit_options_that_cannot_be(folder: Path, given: dict[str, Any]) -> N
 def test_bitmaps_are_for_every_reader_unless_asked_otherwise(
     tmp_path: Path, options: dict[str, Any], version: int, by: str
 ) -> None:
-    """Paimon below 1.1 fails in each query that meets version 2."""
+    """The default is version 1, because Paimon before 1.1 fails in each query that reads a bitmap of version 2."""
     configured = {f"file_index__bitmap__id__{name.replace('-', '_')}": str(value) for name, value in options.items()}
     if by == "append":
         folder = empty_table(tmp_path / "t", file_index__bitmap__columns="id", **configured)
@@ -395,7 +398,7 @@ def test_bitmaps_are_for_every_reader_unless_asked_otherwise(
         assert found.version == version
 
 
-# ---------------------------------------------------------------------- the allow-list
+# ---------------------------------------------------------------------- the list of allowed options
 
 
 def test_every_option_of_paimon_2_1_is_classed() -> None:
@@ -471,7 +474,7 @@ def _rewrite_avro(path: Path, change: Callable[[dict[str, Any], list[dict[str, A
 
 
 def _resize(folder: Path) -> None:
-    """Sizes in lists and snapshot as the files have them now."""
+    """Corrects the file sizes in lists and snapshot."""
     document = snapshot(folder)
     for name in ("baseManifestList", "deltaManifestList"):
         path = folder / "manifest" / document[name]
@@ -586,7 +589,7 @@ def test_a_damaged_vector_is_an_error_where_it_is_merged(folder: Path) -> None:
 
 
 def test_what_is_written_is_read_back_before_it_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A storage that drops the last byte, or a whole file: nothing is committed."""
+    """If a storage drops the last byte of a file, or a whole file, nothing is committed."""
     put = Folder.put
     for prefix in ("manifest/manifest-list", "manifest/manifest-", "manifest/index-manifest", "index/"):
         for broken in (lambda data: data[:-1], lambda data: None):
@@ -608,7 +611,7 @@ def test_what_is_written_is_read_back_before_it_counts(folder: Path, monkeypatch
                 assert snapshot_numbers(folder) == [1]
 
 
-# ---------------------------------------------------------------------- what is refused, rows that do not fit
+# ---------------------------------------------------------------------- refused tables, and rows that do not fit
 
 
 def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
@@ -721,7 +724,8 @@ def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
 
 
 def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None:
-    """E12: Paimon's Java moves them by the zone of its JVM, its statistics and indexes not."""
+    """Paimon's Java moves instants in ORC files by the zone of its JVM, but not those in statistics and indexes
+    (E12)."""
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     moments = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in range(1, 29)]
     given = pa.table({"id": range(28), "at": pa.array(moments, pa.timestamp("us", "UTC"))})
@@ -761,7 +765,7 @@ def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None
 
 
 def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path: Path) -> None:
-    """The option may be changed when there are files already; what stands in them stays."""
+    """The option may be changed after files were written. The instants in these files do not change."""
     option = "orc.timestamp-ltz.legacy.type"
     zone, meant = "Asia/Kolkata", datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
@@ -770,7 +774,7 @@ def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path
     def one(number: int, moment: datetime.datetime) -> pa.Table:
         return pa.table({"id": [number], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
 
-    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # as Java of that zone leaves it
+    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the same file as of Java in that zone
     schema = json.loads((folder / "schema" / "schema-0").read_text())
     (folder / "schema" / "schema-1").write_text(
         json.dumps(schema | {"id": 1, "options": schema["options"] | {option: "false"}})

@@ -1,4 +1,4 @@
-"""Commits to tables that others left in a strange state, or changed between planning and commit."""
+"""Commits to tables that other writers left in an unusual state, or changed between planning and commit."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-# ---------------------------------------------------------------------- changed while the change ran
+# ---------------------------------------------------------------------- tables that change during an operation
 
 
 def alter(folder: Path, **changes: Any) -> None:
-    """ALTER TABLE, as Java does it: one schema file more, no snapshot."""
+    """Alters the table as Java does: adds a schema file, but no snapshot."""
     document = json.loads((folder / "schema" / "schema-0").read_text())
     options = document["options"] | changes.pop("options", {})
     altered = document | changes | {"id": 1, "options": options}
@@ -60,7 +60,7 @@ def alter(folder: Path, **changes: Any) -> None:
 
 
 def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> Any:
-    """The operation, with something that happens after its planning and before its commit."""
+    """Returns the operation, with an event between its planning and its commit."""
     waiting = [happens]
 
     def first() -> None:
@@ -85,7 +85,7 @@ def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Call
 def test_a_schema_that_changes_between_planning_and_commit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, another_snapshot: bool
 ) -> None:
-    """Rows were conformed to, predicates bound to, and columns found in, the schema of before."""
+    """The operation fails, because it adapted its rows, predicates and columns to the schema from before the change."""
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 2, "name": "city", "type": "STRING"}]
 
     def altered() -> None:
@@ -161,7 +161,7 @@ def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> N
 
 
 def _roll_back(folder: Path, to: int) -> None:
-    """As Paimon's Java: the hint first, then snapshots from the newest down."""
+    """Rolls back as Paimon's Java does: changes the hint first, then deletes snapshots from the newest down."""
     numbers = snapshot_numbers(folder)
     (folder / "snapshot" / "LATEST").write_text(str(to))
     for number in sorted(numbers, reverse=True):
@@ -170,7 +170,7 @@ def _roll_back(folder: Path, to: int) -> None:
 
 
 def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any]) -> None:
-    """What others do right before our next snapshots are created."""
+    """Runs ``events``, the changes of other writers, right before the next snapshots are created."""
     create, waiting = Folder.create, list(events)
 
     def late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -185,7 +185,8 @@ def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any])
 def test_a_rollback_while_it_commits_leaves_no_snapshot_above_a_gap(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Paimon's later commits ran into such a snapshot: of two rows that Java wrote after it, both were lost."""
+    """Paimon's later commits reached the number of such a snapshot. Both of two rows that Java wrote later were
+    lost."""
     for number in range(2):
         open_table(folder).append(rows(5000 + number, 1))
     _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
@@ -240,7 +241,7 @@ def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch
 
 
 def _renamed_by_java(folder: Path, number: int) -> None:
-    """Java puts a snapshot over the one of that number, made of the one below."""
+    """Overwrites the snapshot of this number as Java does, with one that is based on the snapshot before it."""
     document = json.loads((folder / "snapshot" / f"snapshot-{number - 1}").read_text())
     document |= {"id": number, "uuid": f"Java's {number}", "commitUser": "java"}
     (folder / "snapshot" / f"snapshot-{number}").write_text(json.dumps(document))
@@ -250,8 +251,8 @@ def _renamed_by_java(folder: Path, number: int) -> None:
 def test_a_rename_that_comes_after_the_snapshot_was_read_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Java looks whether the snapshot is there, waits, and then renames its own over ours; the append was told its
-    snapshot, and nobody had its rows. It is made again, on top of Java's."""
+    """Java checks whether the snapshot exists, waits, and then renames its own file over it. The append had reported
+    its snapshot, but its rows were lost. Now the append is made again, after Java's snapshot."""
     put = Folder.put
 
     def late(self: Folder, name: str, data: bytes) -> None:
@@ -314,7 +315,8 @@ def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twi
 def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made of a snapshot that Java then replaced, ours held what is not in the table and lacked what Java committed."""
+    """Our snapshot was based on one that Java then replaced. So it had rows that are not in the table, and lacked those
+    that Java committed."""
     open_table(folder).append(rows(5000, 1))
     temporary = folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
     temporary.write_text("Java's")
@@ -335,8 +337,9 @@ def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
 
 @pytest.mark.parametrize("ends", ["renamed", "deleted", "left"])
 def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
-    """Java has looked, and its temporary file comes to lie there right before ours is created: what becomes of it says
-    whose the snapshot is. One that a killed writer has left is not waited for without end."""
+    """Java has checked that the snapshot does not exist, and its temporary file appears right before our snapshot is
+    created. What happens to this file shows whose snapshot is in place. If a killed writer left the file, the wait ends
+    after some time."""
     create, temporary = Folder.create, folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
 
     def created(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -373,7 +376,7 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
 def test_a_hint_that_is_written_over_while_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, times: int
 ) -> None:
-    """Java truncates LATEST and writes it anew, in place: an append beside it failed with a ``StorageError``."""
+    """Java truncates LATEST and writes it again in place. An append at the same time failed with a ``StorageError``."""
     fetch, hint, seen = LocalReader.whole, folder / "snapshot" / "LATEST", []
 
     def written_over(self: LocalReader) -> Any:
@@ -387,7 +390,7 @@ def test_a_hint_that_is_written_over_while_it_is_read(
         return fetch(self)
 
     monkeypatch.setattr(LocalReader, "whole", written_over)
-    # Reading by one call gives up a file that changes meanwhile, and one that is empty: a reader is opened then.
+    # A read by a single call fails for a file that changes meanwhile or is empty. Then a reader is opened.
     monkeypatch.setattr("orcidx.paimon.small_files.read_small", lambda *_: None)
     table = open_table(folder)
     if operation == "scan":
@@ -405,7 +408,7 @@ def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.M
 
 
 def test_sidecars_that_a_failed_rewrite_leaves_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a full disk: the error named none of those that were written before."""
+    """If the disk was full, the error did not name the sidecars that had been written before."""
     for start in (1000, 2000):
         open_table(folder).append(rows(start))
     before, put, written = set(every_file(folder)), Folder.put, [0]
@@ -452,7 +455,7 @@ def test_a_branch_by_any_path(folder: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_tags_and_branches_of_the_table_stay_as_they_are(folder: Path) -> None:
-    """They are copies of snapshots, and keep files that nothing else names."""
+    """Tags and branches are copies of snapshots. They may be the only ones that name a file."""
     (folder / "tag").mkdir()
     shutil.copy(folder / "snapshot" / "snapshot-1", folder / "tag" / "tag-first")
     branch = folder / "branch" / "branch-b"
@@ -509,7 +512,7 @@ def test_fields_that_would_be_carried_on(folder: Path, operation: str, fields: d
     ],
 )
 def test_options_that_are_no_values(folder: Path, option: str, value: str, operations: tuple[str, ...]) -> None:
-    """Told by name, and before anything is written; a row number of 0 made files without end."""
+    """The error names the option, and comes before anything is written. A row limit of 0 produced files without end."""
     path = folder / "schema" / "schema-0"
     document = json.loads(path.read_text())
     document["options"][option] = value
@@ -554,7 +557,8 @@ def test_more_rows_than_a_snapshot_can_count(folder: Path, operation: str) -> No
 
 
 def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
-    """Paimon's compaction has left some behind at times; each later delete in the same index file met them."""
+    """Paimon's compaction sometimes leaves such deletion vectors. Each later delete in the same index file found
+    them."""
     open_table(folder).append(rows(100))
     open_table(folder).delete(col("id").is_in([5, 105]))
     index = folder / "manifest" / snapshot(folder)["indexManifest"]
@@ -572,7 +576,7 @@ def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
 
 
 def test_two_vectors_for_one_file_that_come_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merging with one of them would bring back the rows of the other."""
+    """A merge with only one of the two vectors would restore the rows that the other one deletes."""
     open_table(folder).delete(col("id") == 5)
 
     def doubled() -> None:

@@ -1,4 +1,4 @@
-"""Commits that another writer's commit overtakes between a listing and the create: a retry, never ``CommitUncertain``.
+"""Another writer commits between a listing and the create. The commit is tried again, without ``CommitUncertain``.
 
 ``.ci/stores`` runs these with the lowest and the newest version of each library of stores.
 """
@@ -36,8 +36,8 @@ SCHEMA = {
 
 
 class Remembering(memory.MemoryFileSystem):  # type: ignore[name-defined,misc]
-    """Memory that answers from listings it has made until it is told to forget them, as s3fs does from 2026.6 on: the
-    size of an object is that of the listing, and what the listing lacks is missing."""
+    """A memory file system that caches its listings, as s3fs does since 2026.6. The size of an object comes from the
+    cached listing, and an object that is not in the listing counts as missing."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -69,7 +69,7 @@ class Remembering(memory.MemoryFileSystem):  # type: ignore[name-defined,misc]
 
 
 def new_bucket() -> str:
-    """moto keeps what is in a bucket as long as the process lives."""
+    """Returns a new bucket name, because moto keeps the objects of a bucket as long as the process lives."""
     return f"races-{uuid.uuid4().hex[:12]}"
 
 

@@ -37,7 +37,7 @@ TYPES = {"id": "BIGINT", "city": "STRING"}
 
 
 class Bucket:
-    """A bucket with a table of a hundred rows, made anew by ``restore``."""
+    """A bucket with a table of a hundred rows. ``restore`` makes it again."""
 
     def __init__(self, options: dict[str, Any], folder: Path) -> None:
         import s3fs
@@ -67,7 +67,7 @@ class Bucket:
         return sorted(self.table().scan().to_table()["id"].to_pylist())
 
     def check(self) -> list[int]:
-        """The invariants, on a copy of the files; the snapshots."""
+        """Checks the invariants on a copy of the files. Returns the snapshots."""
         copy = self.folder / f"copy-{time.monotonic_ns()}"
         for name in self.names():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -83,12 +83,13 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 
 
 class Gone(OSError):
-    """What a storage raises that is not there any more."""
+    """The error of a storage that is no longer reachable."""
 
 
 def gone_after(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str, allowed: int) -> tuple[bool, bool]:
-    """The storage is gone after so many writes, so that nothing can be taken back, as after a kill; the same call again
-    then happens once. Whether it died, and whether the first call had committed."""
+    """Runs an operation on a storage that fails after ``allowed`` writes, so that nothing can be undone, as after a
+    kill. Then the same call must take effect once. Returns whether the storage failed, and whether the first call had
+    committed."""
     bucket.restore()
     methods = {name: getattr(Folder, name) for name in ("put", "create", "read", "delete")}
     writes = 0
@@ -153,7 +154,7 @@ def test_a_storage_that_is_gone_after_any_write(
 
 @pytest.mark.parametrize("operation", ["append", "delete"])
 def test_a_slow_store_only_takes_longer(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """The other's commit comes while each of ours waits: the loser runs again."""
+    """Another writer commits while the storage is slow. The commit that loses runs again."""
     bucket.restore()
     put, others = Folder.put, [rows(2000, 5)]
 
@@ -192,7 +193,8 @@ OPERATIONS[sys.argv[2]](open_table(PATH, storage_options=json.loads(sys.argv[4])
 
 
 def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
-    """A process dies by SIGKILL after so many objects of a rewrite: its exit code, and whether it had committed."""
+    """Runs a rewrite in a process that dies by SIGKILL after ``writes`` objects. Returns its exit code, and whether it
+    had committed."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(here.parent), *sys.path])
     bucket.restore()
@@ -209,8 +211,8 @@ def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
 
 @pytest.mark.slow
 def test_kill_9_after_each_object(bucket: Bucket) -> None:
-    """After the delta list, and after the snapshot; ``ORCIDX_KILLS=all`` kills after each. ``gone_after`` is the twin,
-    which has all operations."""
+    """The process is killed after the delta list and after the snapshot, or with ``ORCIDX_KILLS=all`` after each
+    object. ``gone_after`` does the same without kills, for all operations."""
     if os.environ.get("ORCIDX_KILLS") != "all":
         assert [killed(bucket, writes) for writes in (4, 5)] == [(-signal.SIGKILL, False), (-signal.SIGKILL, True)]
         return

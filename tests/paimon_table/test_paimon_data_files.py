@@ -1,4 +1,4 @@
-"""Data files of appends: what their options say, and what is refused before a byte is written."""
+"""Data files of appends: the effect of options, and what is refused before a byte is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orcidx.storage import describe_source
 
 
 def appended(tmp_path: Path, **options: str) -> orcidx.OrcFile:
-    """The one data file of 5,000 rows in a table of such options."""
+    """Appends 5,000 rows to a table with these options, and opens its single data file."""
     folder = empty_table(tmp_path / "t", **options)
     open_table(folder).append(rows(0, 5000))
     check_table(folder)
@@ -120,8 +120,8 @@ def test_what_orc_has_no_value_for_is_told_and_leaves_no_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize("bit", [7, 15])
 def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, bit: int) -> None:
-    """It was a UnicodeDecodeError. Every bit of three footers was turned once (benchmarks/RECORDS.md): none ended the
-    process."""
+    """The error was a UnicodeDecodeError before. Every bit of three footers was flipped once (benchmarks/RECORDS.md),
+    and no flip crashed the process."""
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     data = bytearray((tmp_path / "a.parquet").read_bytes())
     length = int.from_bytes(data[-8:-4], "little")
@@ -133,7 +133,8 @@ def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
-    """Row groups that claim other rows were ``InvalidQuery``, and what lacked at the end was lost without a word."""
+    """Row groups with a wrong number of rows raised ``InvalidQuery`` before. Missing rows at the end were lost without
+    an error."""
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "a.parquet", row_group_size=20, store_schema=False)
     good = (tmp_path / "a.parquet").read_bytes()
     length = int.from_bytes(good[-8:-4], "little")
@@ -148,7 +149,8 @@ def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
 
 
 def test_a_filter_of_booleans_in_the_options_is_left_out(tmp_path: Path) -> None:
-    """Java makes one for each column that is named; an append was refused."""
+    """Java writes a bloom filter for each named column. orcidx leaves out the one for booleans. It refused the append
+    before."""
     columns = {"id": "BIGINT", "flag": "BOOLEAN"}
     folder = empty_table(tmp_path / "t", columns, file__format="orc", orc__bloom__filter__columns="flag,id")
     open_table(folder).append(pa.table({"id": [1, 2], "flag": [True, None]}))

@@ -1,4 +1,4 @@
-"""A delete takes the rows that a scan gives: a short run of ``delete_random``, and the cases that were once wrong."""
+"""A delete removes the rows that a scan returns: a short run of ``delete_random``, and cases that were wrong once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_random_tables_and_predicates() -> None:
     ],
 )
 def test_fractions_of_a_second_count(tmp_path: Path, form: str, zone: str, where: str, rows: int) -> None:
-    """No column is read for a delete, so that its timestamps were of whole seconds when they were compared."""
+    """A delete reads no result columns. Because of this, it compared timestamps in whole seconds before."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": f"TIMESTAMP(3){zone}"}, file__format=form)
     kind = pa.timestamp("ms", "UTC" if zone else None)
     open_table(folder).append(pa.table({"id": range(4), "at": pa.array([0, 500, 1500, None], kind)}), jvm_zone="UTC")
@@ -54,7 +54,7 @@ def test_fractions_of_a_second_count(tmp_path: Path, form: str, zone: str, where
 
 @pytest.mark.levels("proved rows", "one-call stripes", "stripes in one read")
 def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch: Any) -> None:
-    """A row group whose statistics prove that all of its rows match is read and tested all the same."""
+    """A delete tests the rows of a row group even if statistics prove that all of them match."""
     folder = empty_table(tmp_path / "t")
     open_table(folder).append(pa.table({"id": [7] * 50 + [9] + [7] * 49, "city": ["x"] * 100}))
     decide = FilePruner.decide
@@ -64,14 +64,15 @@ def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch
         return replace(decision, rows=replace(decision.rows, must=RowSelection.all(decision.rows.may.length)))
 
     monkeypatch.setattr(FilePruner, "decide", lying)
-    monkeypatch.setattr(small_filter, "ENABLED", False)  # which asks no pruner
+    monkeypatch.setattr(small_filter, "ENABLED", False)  # the filter of small files does not ask the pruner
     assert open_table(folder).scan(where=col("id") == 7).to_table().num_rows == 100
     assert open_table(folder).delete(col("id") == 7).rows == 99
 
 
 @pytest.mark.levels("small files filtered")
 def test_a_small_file_is_not_opened(tmp_path: Path, monkeypatch: Any) -> None:
-    """But for the first of its kind: its rows are decoded and tested at once, as a scan does."""
+    """Only the first small file with a schema is opened. The rows of the others are decoded and tested by one call, as
+    in a scan."""
 
     def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("the file was opened")
@@ -90,7 +91,8 @@ def test_a_small_file_is_not_opened(tmp_path: Path, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("value", ["a", "a\x01", "ab"])
 def test_a_partition_by_char_compares_without_its_blanks(tmp_path: Path, value: str) -> None:
-    """Spark pads such values, and literals are trimmed: a file was left out that held the rows."""
+    """Spark pads CHAR values of a partition, but literals are trimmed. Because of this, a file with matching rows was
+    skipped before."""
     columns = {"id": "BIGINT", "kind": "CHAR(5)"}
     folder = empty_table(tmp_path / "t", columns, partition_keys=["kind"])
     for start, text in ((0, value.ljust(5)), (10, "c    "), (20, "a b  ")):
@@ -105,7 +107,7 @@ def test_a_partition_by_char_compares_without_its_blanks(tmp_path: Path, value: 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_the_first_rows_by_char_sort_without_blanks(tmp_path: Path, form: str) -> None:
-    """As they compare: of "a" and "a\\x01" the first is the smaller, and has the blanks of ORC or has none."""
+    """CHAR values sort as they compare: "a" is smaller than "a\\x01", with or without the blanks that ORC adds."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "kind": "CHAR(5)"}, file__format=form)
     for start, texts in ((0, ["a\x01", "a", "b"]), (3, ["a ", "", "a\x02"])):
         open_table(folder).append(pa.table({"id": range(start, start + 3), "kind": texts}))

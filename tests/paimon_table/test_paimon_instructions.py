@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def instructions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Those of each step, in the main thread."""
+    """Returns the number of instructions of each step in the main thread."""
     folder = tmp_path_factory.mktemp("instructions")
     source, marks, out = folder / "marks.c", folder / "marks.so", folder / "out"
     source.write_text(_MARKS)

@@ -1,4 +1,5 @@
-"""Tables that a change does not understand: refused with what to do, and nothing written (decision 0050)."""
+"""A change refuses tables that orcidx does not understand. The error says what to do, and nothing is written (decision
+0050)."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_rows_of_types_that_are_kept_elsewhere(tmp_path: Path, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_partitions_by_floats(tmp_path: Path, kind: str) -> None:
-    """0.1 of a FLOAT has two spellings in a directory's name."""
+    """The FLOAT value 0.1 can be written in two ways in a directory's name."""
     made = empty_table(tmp_path / "t", {"id": "BIGINT", "city": "STRING", "part": kind}, partition_keys=["part"])
     before = every_file(made)
     with pytest.raises(Unsupported, match="part"):
@@ -145,7 +146,7 @@ def test_schemas_with_keys_that_are_not_known(folder: Path, operation: str, chan
 
 @pytest.mark.parametrize("lacking", [True, False])
 def test_rows_without_a_value_where_java_writes_a_default(folder: Path, lacking: bool) -> None:
-    """NULL was written, where Java writes the default."""
+    """NULL was written before, but Java writes the default value."""
     edit_json(folder / "schema" / "schema-0", lambda schema: schema["fields"][1].update(defaultValue="Rome"))
     given = rows(1000, 10)
     without = given.select(["id"]) if lacking else given.set_column(1, "city", pa.array(["x"] * 9 + [None]))

@@ -1,4 +1,5 @@
-"""Statistics of appended columns are bounds, whatever the values; Java's own are compared in ``interop``."""
+"""Statistics of appended columns are bounds for all kinds of values. ``interop`` compares them with Java's
+statistics."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def stored(value: Any, sql: str) -> Any:
-    """A value as ``BinaryRow`` gives it, worked out apart from the code under test."""
+    """Converts a value to the form of ``BinaryRow``, without the code under test."""
     kind = parse_type(sql)
     if isinstance(value, str):
         return value.encode()
@@ -89,7 +90,7 @@ def test_statistics_are_bounds(column: tuple[str, str, list[list[Any]]]) -> None
             assert math.copysign(1, most) == max(math.copysign(1, v) for v in known if v == 0.0)
         return
     length = int(mode[9:-1])
-    if least is None:  # no text of that length is above: every character is the last one there is
+    if least is None:  # no text of that length is larger, because every character is the largest one
         assert most is None
         assert set(max(known).decode()[:length]) == {"\U0010ffff"}
         return

@@ -1,4 +1,5 @@
-"""Paimon tables: snapshots, manifests, pruning, schema evolution and what needs merging; Java's tables and own ones."""
+"""Plans of Paimon tables: snapshots, manifests, pruning, schema evolution, merging. The tables are Java's and our
+own."""
 
 from __future__ import annotations
 
@@ -280,7 +281,8 @@ def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("what", ["data", "deletions"])
 def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: str) -> None:
-    """A manifest comes from whoever wrote the table, and what it names is read with the reader's credentials."""
+    """Files that a manifest names are read with the reader's credentials, but anyone who writes the table can change
+    it."""
     table.schema({0: ("a", "INT")})
     given = {"_EXTERNAL_PATH": place} if what == "data" else {}
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), **given)
@@ -300,7 +302,8 @@ def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: 
 
 
 def test_external_files_in_the_file_systems_of_a_session(table: PaimonTable) -> None:
-    """Those of the table's own scheme and host; a URL of another is none of the table's."""
+    """External files are read if they have the table's scheme and host. Files with another scheme or host are
+    refused."""
     table.schema({0: ("a", "INT")})
     elsewhere = "hdfs://node:8020/else where/data-0.orc"
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), _EXTERNAL_PATH=elsewhere, _EXTRA_FILES=["x.index"])
@@ -381,7 +384,7 @@ def test_partitions_prune_files_and_manifests(table: PaimonTable) -> None:
     assert names(opened.plan((col("n") < 2) | col("n").is_null())) == ["data-0.orc", "data-3.orc"]
     fresh = open_table(table.path)
     assert fresh.plan(col("n") == 7).tasks == ()
-    assert not fresh.view._entries  # the manifest's own range is enough
+    assert not fresh.view._entries  # the manifest list excludes the manifest, so its entries are not read
 
 
 def test_statistics_prune_through_schema_evolution(table: PaimonTable) -> None:
@@ -487,7 +490,7 @@ def test_bucket_pruning(table: PaimonTable) -> None:
 
 
 def key_table(table: PaimonTable, files: list[tuple[int, int, int, int]], **options: str) -> Any:
-    """Files of (level, least key, largest key, deletions)."""
+    """Makes a keyed table. A file is (level, smallest key, largest key, deletions)."""
     table.schema({0: ("k", "INT NOT NULL"), 1: ("v", "INT")}, primary_keys=("k",), options=options)
     for i, (level, low, high, deleted) in enumerate(files):
         data = rows(k=pa.array([low, high], pa.int32()), v=pa.array([i, i], pa.int32()))
@@ -523,7 +526,7 @@ def test_which_key_tables_need_merging(
 ) -> None:
     opened = key_table(table, files, **options)
     if problem is None:
-        hidden = bool(options)  # deletion vectors and first-row hide level 0
+        hidden = bool(options)  # with deletion vectors or first-row, level 0 is not read
         assert names(opened.plan()) == [f"data-{i}.orc" for i, file in enumerate(files) if file[0] or not hidden]
     else:
         with pytest.raises(Unsupported, match=problem):
@@ -673,7 +676,7 @@ def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonT
 
 def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable) -> None:
     table.schema({0: ("v", "INT"), 1: ("d", "DOUBLE"), 2: ("s", "STRING")}, partition_keys=("d", "s"))
-    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # Java from 19 on, and before
+    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # 2e23 as text: in Java since 19, and before
     for text, number in texts.items():
         value = float(text)
         rows = pa.table({"v": pa.array([number], pa.int32()), "d": [value], "s": ["a/b"]})
@@ -686,7 +689,7 @@ def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable)
     assert opened.scan(["v"], col("d").is_nan()).to_table()["v"].to_pylist() == [3]
     assert sorted(opened.scan(["v"], col("d") == 2e23).to_table()["v"].to_pylist()) == [1, 2]
     there = table.path / "d=NaN" / "s=a%2Fb" / "bucket-0" / "data-3.orc"
-    elsewhere = table.path / "d=x" / "s=other" / "bucket-0" / "data-3.orc"  # of another partition
+    elsewhere = table.path / "d=x" / "s=other" / "bucket-0" / "data-3.orc"  # the directory of another partition
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_bytes(there.read_bytes())
     assert Path(open_table(table.path).files()[2].path) == there
@@ -816,7 +819,7 @@ def test_the_text_of_bounds_names_the_ends_that_are_known(bounds: Bounds, text: 
 
 
 def may_be_true(leaf: Any, bounds: Bounds) -> bool:
-    """Whether a file with these bounds is kept for a bound leaf."""
+    """Whether a file with these bounds may have rows that match the bound leaf."""
     found = FileBounds("manifest", 1, lambda i, column: bounds).test(leaf, RowSelection.all(1))
     return found is None or not found.may.is_empty
 
@@ -920,7 +923,7 @@ def test_damaged_snapshots_and_schemas(table: PaimonTable, document: str) -> Non
 
 
 def test_schemas_with_types_to_come(table: PaimonTable) -> None:
-    """The table opens, since its other columns can be read; this one is refused where it is asked for."""
+    """The table can be opened, because its other columns can be read. A scan that needs this column is refused."""
     table.schema({0: ("a", "QUBIT")})
     opened = open_table(table.path)
     with pytest.raises(Unsupported, match="QUBIT"):
@@ -928,7 +931,8 @@ def test_schemas_with_types_to_come(table: PaimonTable) -> None:
 
 
 def plain_table(path: Path) -> Path:
-    """A table with everything that manifests can hold, uncompressed, so that a mutation reaches every byte."""
+    """Makes a table with everything that manifests can hold. They are not compressed, so that mutations reach every
+    byte."""
     table = PaimonTable(path)
     table.schema({0: ("id", "INT"), 1: ("dt", "STRING")}, partition_keys=("dt",))
     data = rows(id=pa.array([3], pa.int32()), dt=pa.array(["x"]))
@@ -944,7 +948,8 @@ def plain_table(path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["append_dv32", "append_partitioned", "plain"])
 def test_mutated_metadata_raises_only_orcidx_errors(kind: str, tmp_path: Path) -> None:
-    """Any byte of any metadata file: the table opens with what is there, or one typed error says what is wrong."""
+    """Any byte of any metadata file may be changed. Then the table can still be opened, or an error of orcidx says what
+    is wrong."""
     source = random.Random(11)
     copy = plain_table(tmp_path / kind) if kind == "plain" else shutil.copytree(FROZEN / kind, tmp_path / kind)
     targets = [path for path in sorted(copy.rglob("*")) if path.is_file() and path.suffix != ".orc"]

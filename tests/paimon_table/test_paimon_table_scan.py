@@ -1,4 +1,5 @@
-"""Scans of Paimon tables: Java's rows with and without filters, schema evolution, parquet, top rows, damage."""
+"""Scans of Paimon tables: rows that Java wrote, with and without filters, schema evolution, Parquet, top rows,
+damage."""
 
 from __future__ import annotations
 
@@ -293,7 +294,7 @@ def test_widened_and_nested_types(table: PaimonTable, form: str) -> None:
         (col("d") == Decimal("1.5"), 1),
         (col("i") == -5, 1),
         (col("i") > Decimal("0.5"), 1),
-        (col("c") == "a", 0),  # no CHAR any more: blanks count
+        (col("c") == "a", 0),  # the column is no longer CHAR, so blanks count
         (col("c") == "a  ", 1),
         (col("t") == moment, 2),
         (col("l").is_null(), 1),
@@ -369,7 +370,7 @@ def test_deletions_and_indexes_select_the_same_rows_in_both_formats(table: Paimo
 def test_a_table_may_turn_its_file_indexes_off(table: PaimonTable, form: str, enabled: str) -> None:
     table.schema({0: ("id", "INT")}, options={"file-index.read.enabled": enabled})
     data = pa.table({"id": pa.array([1, 5, 9], pa.int32())})
-    other = pa.table({"id": pa.array([1, 7, 9], pa.int32())})  # an index that misses the 5
+    other = pa.table({"id": pa.array([1, 7, 9], pa.int32())})  # for an index without the 5
     index = build_file_index(other, {"bitmap": {"id": {}}})
     table.add(f"data.{form}", data, _EMBEDDED_FILE_INDEX=index.to_bytes())
     table.commit()
@@ -453,7 +454,8 @@ def test_partition_columns_come_from_the_files(table: PaimonTable) -> None:
 
 
 def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
-    """What cannot reach the last of the rows found so far is not read of the next file, without any index."""
+    """Rows of the next file are not read if they cannot be among the top rows found so far. This needs no file
+    index."""
     table.schema({0: ("id", "INT"), 1: ("score", "DOUBLE")})
     for number in range(4):
         ids = np.arange(number * 1000, number * 1000 + 1000, dtype="i4")
@@ -463,7 +465,7 @@ def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
     scan = open_table(table.path).scan(["id"], top=["score"], limit=3)
     with scan.to_batches() as batches:
         assert [row for batch in batches for row in batch["id"].to_pylist()] == [3500, 0, 1]
-        assert batches.metrics.rows_considered == 2000  # the first file, and that of -1
+        assert batches.metrics.rows_considered == 2000  # the first file, and the file with -1
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -546,7 +548,8 @@ def test_top_on_other_types(table: PaimonTable) -> None:
 
 
 def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mapping of columns and the predicate in the files' words are made once for a schema, not for each file."""
+    """The mapping of columns and the predicate for the files' columns are made once for each schema, not for each
+    file."""
     for number, name in enumerate(("id", "number")):
         table.schema({0: (name, "INT"), 1: ("v", "BIGINT")})
         for part in range(3):
@@ -564,7 +567,8 @@ def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monk
 
 
 def _small_table(table: PaimonTable, files: int = 6) -> None:
-    """Files of one schema and, from the third on, of a later one that renames a column and widens another."""
+    """Writes files of one schema. The third file and later ones have a newer schema, which renames a column and widens
+    another."""
     for schema in (("id", "INT"), ("number", "BIGINT")):
         table.schema({0: schema, 1: ("v", "VARCHAR(20)"), 2: ("at", "TIMESTAMP(6)")})
         kind = pa.int32() if schema[1] == "INT" else pa.int64()
@@ -597,7 +601,8 @@ def test_small_files_give_the_same_opened_or_not(
 
 
 def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the first of each plan, those with deleted rows, and those with an index that is to be asked."""
+    """Small files are read without being opened, except the first of each plan, and files with deleted rows or with an
+    index that the scan asks."""
     _small_table(table)
     opened: list[str] = []
     for where in (None, col("number") == 7):
@@ -618,14 +623,14 @@ def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable)
     _small_table(table, files=2)
     path = next((table.path / "bucket-0").glob("number0.orc"))
     orcidx.write_table(pa.table({"number": [1], "v": ["a"], "at": pa.array([None], pa.timestamp("us"))}), str(path))
-    for where in (None, col("v") == "b"):  # which the file's statistics rule out, and the manifest's do not
+    for where in (None, col("v") == "b"):  # only the statistics of the file rule this out, not those of the manifest
         with pytest.raises(CorruptFile, match=r"has 1 rows, but the manifest says 5.*number0\.orc"):
             open_table(str(table.path)).scan(where=where).to_table()
 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
-    """Batches of Parquet had the columns that the condition asks, which the schema has not."""
+    """Batches of Parquet files had the columns of the condition, which are not in the schema of the result."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "a": "INT"}, file__format=form)
     open_table(folder).append(pa.table({"id": [1, 2, 3], "a": pa.array([1, 2, 2], pa.int32())}))
     for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):

@@ -1,4 +1,5 @@
-"""Totals of tables are those of the rows that a scan gives: random tables, and where totals come from."""
+"""Totals of tables equal the totals of the rows that a scan returns. The tests use random tables, and also check where
+totals come from."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def _values(rows: pa.Table, made: Made, path: tuple[str, ...]) -> tuple[list[Any
 
 
 def _ask(made: Made, rng: np.random.Generator, seen: dict[str, int]) -> None:
-    """One question; the scan without a condition says what the rows hold, ``predicate_oracle`` which of them match."""
+    """Asks one question. A scan without a condition gives the rows, and ``predicate_oracle`` says which of them
+    match."""
     table = open_table(made.folder)
     rows = table.scan(jvm_zone="UTC").to_table()
     numbers = rows["id"].to_numpy()
@@ -86,7 +88,8 @@ def test_random_tables(tmp_path: Path) -> None:
 
 
 def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> None:
-    """Partitions give groups, statistics totals; rows are decoded where a deletion vector has taken some."""
+    """Groups come from partitions and totals from statistics. Rows are decoded if a deletion vector deletes some of
+    them."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "day": "DATE"}, partition_keys=["day"])
     for day in (0, 1):
         dates = pa.array([day] * 100, pa.int32()).view(pa.date32())
@@ -107,7 +110,7 @@ def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> N
     assert found.to_pylist()[0] == {"n": 190, "total": 19900 - 45, "last": 199}
     if saves("totals from statistics"):
         assert origins(found) == {"file statistics": 100, "decoded": 90}
-    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # its snapshot
+    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # the table still reads its snapshot
     assert later.aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [90, 100]
     later.delete("id < 100")
     assert open_table(folder).aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [100]
@@ -132,7 +135,7 @@ def test_an_unknown_column(tmp_path: Path) -> None:
 
 
 def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path, saves: Callable[..., bool]) -> None:
-    """The file index of the manifest or beside the file, with a deletion vector."""
+    """The file index is in the manifest or beside the file, and the file has a deletion vector."""
     options = {"file-index.bitmap.columns": "kind", "file-index.bsi.columns": "id"}
     for place, threshold in (("in the manifest", "1 MB"), ("beside the file", "1 B")):
         more = {**options, "file-index.in-manifest-threshold": threshold}

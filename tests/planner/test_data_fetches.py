@@ -1,4 +1,4 @@
-"""Which columns of a stripe are fetched together, in how many requests, and what waits for room."""
+"""Which columns of a stripe are fetched together, in how many requests, and what waits for the byte budget."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def test_few_bytes_far_away_are_left_to_a_request_of_their_own() -> None:
 
 @pytest.mark.parametrize(("gap", "together"), [(3 * MIB, True), (1 * MIB, False)])
 def test_other_columns_come_along_where_that_costs_less_than_reading_apart(gap: int, together: bool) -> None:
-    """Apart, the predicate's columns have one of two requests and read what lies between them."""
+    """If they are read apart, the predicate's columns get one of the two requests, which also reads the gap between
+    them."""
     first = [Stream((0, 10), (10 + gap, 20 + gap))]
     rest = [Stream((20 + gap, 20 + gap + 2 * MIB))]
     asked, _ = first_of(2, first, rest)

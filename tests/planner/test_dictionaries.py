@@ -1,4 +1,4 @@
-"""A dictionary that is read to rule a stripe out serves the column's values, too."""
+"""A dictionary that is read to test whether a stripe can be skipped is also used to decode the column."""
 
 import io
 from collections import Counter
@@ -20,8 +20,8 @@ ROWS = 150_000
 
 @pytest.fixture(scope="module")
 def data() -> bytes:
-    """Two stripes whose words lie between one another, so that statistics rule out neither; larger than what is read
-    at once."""
+    """Makes two stripes whose words have the same range, so that statistics cannot rule out either. The file is larger
+    than what one read fetches."""
     out = io.BytesIO()
     schema = pa.schema({"word": pa.string(), "noise": pa.int64()})
     random = np.random.default_rng(7)

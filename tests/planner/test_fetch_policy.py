@@ -17,7 +17,8 @@ DATA = 50_000
 
 
 class Reader:
-    """Stripes with index sections of these lengths; no footer is known yet. ``requests``: those made so far."""
+    """Stripes with index sections of these lengths. No footer is known yet. ``requests``: the number of requests so
+    far."""
 
     def __init__(self, indexes: Sequence[int], requests: int) -> None:
         self.stripes: list[Any] = []
@@ -39,7 +40,7 @@ class Reader:
 
 
 class Pruner:
-    """Asks for these ranges, one after the other."""
+    """A pruner that asks for these ranges, one after the other."""
 
     def __init__(self, *asked: Fetch, blooms: Sequence[tuple[int, int]] = ()) -> None:
         self.asked = asked
@@ -56,14 +57,15 @@ class Pruner:
 
 
 class Run:
-    """A scan's requests, of which each is answered."""
+    """The requests of a scan. Each request is answered."""
 
     def __init__(self, indexes: Sequence[int], *, requests: int = 1, selective: bool = True, **options: Any) -> None:
         self.reader: Any = Reader(indexes, requests)
         self.requests = StripeRequests(self.reader, ReadOptions(**options), selective=selective)
 
     def decide(self, stripe: int, alive: Sequence[int], pruner: Any = None) -> list[list[str] | list[tuple[int, int]]]:
-        """What is fetched: footers and indexes by the numbers of their stripes, other ranges as they are."""
+        """Decides about a stripe and returns what is fetched: footers and indexes by their stripe numbers, other ranges
+        unchanged."""
         names = {self.reader.footer_range(number): f"footer {number}" for number in range(len(self.reader.stripes))}
         names |= {(one.offset, one.index_length): f"index {number}" for number, one in enumerate(self.reader.stripes)}
         steps = self.requests.decide(stripe, alive, Pruner() if pruner is None else pruner)
@@ -113,9 +115,9 @@ def test_requests_that_are_left_for_the_data() -> None:
     assert STRIPE_REQUESTS == 4
     run = Run([1000] * 12, requests=2)
     run.decide(0, range(12))
-    # the index of stripe 0 lies by itself; those of the others lie beside the footer before them
+    # The index of stripe 0 lies alone. The index of every other stripe lies beside the footer of the stripe before it.
     assert [run.requests.left(stripe) for stripe in (0, 1, 7, 8, 9)] == [2, 3, 3, 4, 4]
-    run = Run([1000] * 12, requests=1)  # the rest of the tail was not needed: a request more
+    run = Run([1000] * 12, requests=1)  # one request more, because the rest of the tail was not needed
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1, 7)] == [3, 3, 3]
     run = Run([1000] * 12, requests=1)

@@ -1,4 +1,4 @@
-"""Two requests for a remote file and four for each stripe, however large the stripe, and their over-read."""
+"""A scan makes two requests for a remote file and four for each stripe, whatever its size. The over-read is bounded."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def check(stored: Stored) -> None:
 
 @pytest.fixture(scope="module")
 def large() -> Stored:
-    """Two stripes of 36 and 28 MB."""
+    """A file of two stripes of 36 and 28 MB."""
     found = write(36 * MIB)
     assert 34e6 < orcidx.open(found.data).stripes[0].data_length < 40e6
     return found

@@ -1,4 +1,5 @@
-"""How many requests a scan of a remote file makes, counted by the server, and what caches and open files spare."""
+"""The number of requests of a scan of a remote file, as the server counts them, and the requests that caches and open
+files save."""
 
 import asyncio
 
@@ -18,7 +19,8 @@ ROWS = 120_000
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """Some 14 MB in several stripes of many columns, with bloom filters; ``key`` is spread over all of them."""
+    """A file of about 14 MB, with several stripes, many columns and bloom filters. ``key`` is spread over all
+    stripes."""
     path = tmp_path_factory.mktemp("requests") / "a.orc"
     rng = np.random.default_rng(3)
     columns = {"id": np.arange(ROWS), "key": rng.permutation(ROWS) * 2}

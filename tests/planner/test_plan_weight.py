@@ -1,4 +1,4 @@
-"""Plans are kept by what they hold: a list of keys weighs as much as it takes in memory."""
+"""The cache of plans is limited by memory. A list of keys counts with its size in memory."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_newest_value_alone_may_outweigh_a_cache() -> None:
 
 
 def test_answers_of_dictionaries_weigh_the_dictionaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They keep them alive, and an entry may be a megabyte."""
+    """Cached answers keep their dictionaries in memory, and a dictionary entry may have a megabyte."""
     monkeypatch.setattr(dictionary_answers, "MOST_BYTES", 1 << 20)
     answers, leaf = DictionaryAnswers(), object()
     before = pa.total_allocated_bytes()
@@ -143,7 +143,7 @@ def test_plans_weigh_by_the_columns_of_which_they_tell() -> None:
 
 def test_row_indexes_are_kept_by_the_bytes_that_they_were_made_of(tmp_path: Path) -> None:
     orcidx.write_table(pa.table({"a": range(5_000)}), tmp_path / "f.orc", row_index_stride=100)
-    time.sleep(0.2)  # of a file that was written a moment ago nothing is kept
+    time.sleep(0.2)  # nothing is cached for a file that was written a moment ago
     with orcidx.open(tmp_path / "f.orc") as file:
         (stripe,) = file.stripes
         assert "row-group statistics" in file.scan(["a"], "a = 777").explain().skipped_by

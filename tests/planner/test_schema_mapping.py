@@ -1,4 +1,4 @@
-"""A file's columns onto wanted ones: by name, position and field id, widened where nothing is lost."""
+"""Maps a file's columns to wanted columns, by name, position or field id. Types are widened if no value is lost."""
 
 from decimal import Decimal
 
@@ -228,7 +228,8 @@ def test_dictionaries_follow_the_first_file(write):
 
 
 def test_columns_that_are_no_names_are_refused(write) -> None:
-    """A Column of Spark or an Expression of pyarrow is no name; it was a TypeError from somewhere below."""
+    """A Column of Spark or an Expression of pyarrow is no column name. It caused a TypeError in an inner function
+    before."""
     schema = pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
     for wrong in (pc.field("a"), 7, None, b"a", (), ("s", 1), {"a": 1}, object()):
         with pytest.raises(InvalidQuery, match=r"columns contains .* give names, or paths"):

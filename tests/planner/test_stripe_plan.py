@@ -39,7 +39,7 @@ def test_a_run_across_the_end_adds_the_longest_run():
 
 def test_a_chunk_across_the_end_is_taken_whole():
     where = positions([0, 0, 500, 500, 900], within=[0, 70, 0, 60, 0])
-    # Group 0 ends inside the first chunk, whose end is known: the next chunk that an entry points to.
+    # Group 0 ends inside the first chunk. This chunk ends where the next one begins, to which a later entry points.
     assert group_ranges(where, mask("x...."), length=1000, block_size=4096) == [(0, 500)]
     # Group 1 ends where a chunk begins.
     assert group_ranges(where, mask(".x..."), length=1000, block_size=4096) == [(0, 500)]
@@ -49,10 +49,10 @@ def test_a_chunk_across_the_end_is_taken_whole():
 
 def test_a_run_that_may_end_in_the_chunk_behind_takes_that_too():
     where = positions([0, 0, 500, 900], within=[0, 6000, 0, 0], mid_run=[False, True, False, False])
-    # The run ends no later than LONGEST_RUN bytes on: in its own chunk, or in the one that begins at 500.
+    # The run has at most LONGEST_RUN bytes. It ends in its own chunk, or in the chunk that begins at 500.
     assert group_ranges(where, mask("x..."), length=1000, block_size=6000 + LONGEST_RUN) == [(0, 500)]
     assert group_ranges(where, mask("x..."), length=1000, block_size=5999 + LONGEST_RUN) == [(0, 900)]
-    # Two chunks are never longer than their headers and two blocks; the stream may end before.
+    # Two chunks are never longer than two headers and two blocks. The stream may end earlier.
     short = positions([0, 0], within=[0, 90], mid_run=[False, True])
     assert group_ranges(short, mask("x."), length=1000, block_size=100) == [(0, 206)]
     assert group_ranges(short, mask("x."), length=150, block_size=100) == [(0, 150)]
@@ -84,7 +84,7 @@ def test_every_byte_of_a_wanted_group_is_planned(data):
 
 
 def end_of(where, group, length, block_size, on_demand):
-    """Where one group's predecessors end, by looking through all that comes after."""
+    """Returns where the groups before ``group`` end. It looks at all later positions."""
     offset, shares = int(where.offsets[group]), bool(where.mid_run[group])
     if where.within is None:
         return min(length, offset + LONGEST_RUN * shares)
@@ -118,7 +118,8 @@ def test_ends_of_many_groups_at_once(seed, compressed, on_demand):
 
 
 def test_many_runs_of_groups_look_at_the_positions_once(monkeypatch):
-    """Each looked at all that came after it: ten thousand row groups of an OR took 0.3 s to plan."""
+    """Each run of groups looked at all later positions before. So ten thousand row groups of an OR took 0.3 s to
+    plan."""
     looked = []
     unique = np.unique
     monkeypatch.setattr(np, "unique", lambda array: looked.append(len(array)) or unique(array))
