@@ -1,7 +1,7 @@
-"""The meaning of ``where``, written a second time: one row, one value, plain Python, no cleverness.
+"""A second, simple implementation of the meaning of ``where``: it evaluates one row at a time in plain Python.
 
-Used as the oracle of everything that evaluates or prunes. Values of a row are Python objects: int, float, Decimal, str,
-bytes, bool, None; dates as ``datetime.date`` or int days, timestamps as int nanoseconds.
+Tests use it as the oracle for all code that evaluates or prunes. Values of a row are Python objects: int, float,
+Decimal, str, bytes, bool, None; dates as ``datetime.date`` or int days, timestamps as int nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with a computed side: what each side is of a row, written a second time."""
+    """A comparison with a computed side. It computes both sides for a row, independently of the library."""
 
     op: Op
     left: Callable[[Callable[[tuple[str, ...]], Any]], Any]
@@ -46,14 +46,14 @@ COMPARED: dict[str, Compared] = {}
 
 
 def known_as(condition: External, compared: Compared) -> External:
-    """The condition, with its meaning and that of its negation noted."""
+    """Notes the meaning of a condition and of its negation. Returns the condition."""
     COMPARED[str(condition.expression)] = compared
     COMPARED[str((~condition).expression)] = replace(compared, negated=not compared.negated)
     return condition
 
 
 def meaning_of(condition: External) -> Compared:
-    """What a condition that went through ``known_as`` means, however often it was negated since."""
+    """Returns the meaning of a condition that was passed to ``known_as``, even if it was negated since."""
     text = str(condition.expression)
     while text.startswith("invert(invert("):
         text = text[len("invert(invert(") : -2]
@@ -61,7 +61,7 @@ def meaning_of(condition: External) -> Compared:
 
 
 def truth(predicate: Any, value_of: Callable[[tuple[str, ...]], Any], schema: dict, nan: str = "ieee") -> bool | None:
-    """TRUE, FALSE or None (NULL) of one row.
+    """Returns TRUE, FALSE or None (NULL) for one row.
 
     ``schema`` maps a path to its Arrow type, or to ("char", n).
     """
@@ -111,7 +111,7 @@ def leaf_truth(leaf: Leaf, value: Any, kind: Any, nan: str) -> bool | None:
 
 
 def order(value: Any, literal: Any, kind: Any, nan: str) -> int | None:
-    """-1, 0, 1; None where IEEE 754 calls the two unordered."""
+    """Compares two values and returns -1, 0 or 1, or None if they are unordered by IEEE 754."""
     left, right = plain(value, kind), plain(literal, kind)
     if isinstance(kind, tuple):
         left, right = left.rstrip(b" "), right.rstrip(b" ")

@@ -1,4 +1,4 @@
-"""Columns of every type with awkward values, and predicates over them, for property tests."""
+"""Columns of every type with unusual values, and predicates over them, for property tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DAYS = [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(20
 
 
 def rounded(value):
-    """A Python float as a float32 holds it."""
+    """Rounds a Python float to float32."""
     return float(np.float32(value)) if math.isnan(value) or abs(value) < 1e38 or math.isinf(value) else 1.0
 
 
@@ -101,7 +101,8 @@ BESIDE_VALUES = [math.nan, -1.5, 0.0, 1.5, math.inf, 2, 0]
 
 
 def compared(path, op, how, other):
-    """A comparison of what is computed of the floating column ``path`` with a column or a value, its meaning known."""
+    """Returns a comparison of an expression of the float column ``path`` with a column or a value. Notes its
+    meaning."""
     of_column, of_value = COMPUTED[how]
     left = of_column(col(*path))
     compare = {Op.EQ: "__eq__", Op.LT: "__lt__", Op.LE: "__le__", Op.GT: "__gt__", Op.GE: "__ge__"}[op]
@@ -122,7 +123,8 @@ def compared(path, op, how, other):
 
 
 def comparisons(names):
-    """Computed comparisons of the floating columns among these; None where there are none."""
+    """Returns a strategy for computed comparisons of the float columns among these, or None if there are no such
+    columns."""
     floats = [(name,) for name in names if name in ("float64", "float32")]
     beside = [(name,) for name in names if name in BESIDE]
     if not floats:

@@ -17,7 +17,7 @@ from typing import Any
 
 @lru_cache(maxsize=64)
 def _etag(data: bytes) -> str:
-    """Digesting a large object anew for each request would be most of what a test takes."""
+    """Returns a cached digest. To compute it for each request to a large object would take most of a test's time."""
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
 
 
@@ -38,8 +38,8 @@ class RangeServer:
 
     ``latency``: seconds before each answer. ``faults``: taken one by one, one for each GET: "" (none), a status such as
     "503", "short" (the body ends early and the connection closes), "reset" (the connection is reset), "whole" (the
-    range is ignored), "shifted" (another range than asked), "stall" (no answer before the server closes). Requests that
-    come together take them in any order; ``stalled`` names Range headers that are never answered.
+    range is ignored), "shifted" (another range than asked), "stall" (no answer before the server closes). Requests at
+    the same time take the faults in any order. ``stalled`` names Range headers that are never answered.
     """
 
     objects: dict[str, bytes]
@@ -103,7 +103,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are part of the tests."""
+        """Ignores errors of connections that clients close, which is part of the tests."""
 
     def hang_up(self) -> None:
         for connection in list(self._connections):

@@ -1,4 +1,4 @@
-"""A real S3 interface on loopback (moto, in this process), and the libraries' ways into it."""
+"""An S3 server on loopback (moto, in this process), and access to it with several libraries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ KEY = {"key": "k", "secret": "s"}
 class RequestLog:
     """A WSGI wrapper that notes the object requests: (method, key, one header).
 
-    Requests that write go one at a time: S3 decides conditions in one step, moto looks and then puts. ``refuse``, where
-    it is set, says of a request's text of path and query whether it is answered by an error of S3, such as
-    "403 AccessDenied" or "400 ExpiredToken". ``sent``: bytes of answers.
+    Write requests run one at a time, because moto checks conditions and then writes, and S3 does both in one step.
+    ``refuse`` takes a request's path and query. It returns an error of S3, such as "403 AccessDenied" or "400
+    ExpiredToken", with which the request is answered. ``sent``: bytes of all answers.
     """
 
     def __init__(self, app: Any, bucket: str, header: str) -> None:
@@ -51,7 +51,7 @@ class RequestLog:
 
 @contextmanager
 def s3_server(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[str, RequestLog]]:
-    """The endpoint of a server without buckets, and the log of what is asked of ``bucket``."""
+    """Yields the endpoint of a server without buckets, and the log of requests to ``bucket``."""
     from moto import server as moto_server
     from werkzeug.serving import make_server
 
@@ -70,7 +70,7 @@ def s3_server(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[str, Re
 
 @contextmanager
 def s3_bucket(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[dict[str, Any], RequestLog]]:
-    """A server with an empty bucket: fsspec's options for it, and the log of what is asked of the bucket."""
+    """Yields fsspec's options for a server with an empty bucket, and the log of requests to the bucket."""
     import s3fs
 
     with s3_server(bucket, header) as (endpoint, log):
@@ -80,7 +80,7 @@ def s3_bucket(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[dict[st
 
 
 def obstore_of(endpoint: str, bucket: str, **config: Any) -> Any:
-    """The bucket as an obstore store, without retries; ``config`` of the store besides."""
+    """Returns the bucket as an obstore store without retries. ``config``: further settings of the store."""
     from obstore import store
 
     return store.S3Store(
@@ -97,7 +97,7 @@ def obstore_of(endpoint: str, bucket: str, **config: Any) -> Any:
 
 
 def arrow_of(endpoint: str) -> Any:
-    """The server as a pyarrow file system."""
+    """Returns the server as a pyarrow file system."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

@@ -1,4 +1,4 @@
-"""DataFrames from Arrow tables and back for tests, also on Spark 3.5, which has no public way for either."""
+"""Converts Arrow tables to DataFrames and back. Spark 3.5 has no public function for this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet
 
 
 def collected(frame: Any) -> pa.Table:
-    """``frame.toArrow()``."""
+    """Returns ``frame.toArrow()``, also on Spark 3.5."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -20,7 +20,7 @@ def collected(frame: Any) -> pa.Table:
 
 
 def frame_from(spark: Any, table: pa.Table, scratch: Path) -> Any:
-    """``spark.createDataFrame(table)``; on Spark 3.5 through a Parquet file in ``scratch``."""
+    """Returns ``spark.createDataFrame(table)``. On Spark 3.5, it uses a Parquet file in ``scratch``."""
     if hasattr(type(spark.range(0)), "toArrow"):
         return spark.createDataFrame(table)
     pa.parquet.write_table(table, scratch / "frame.parquet")

@@ -1,10 +1,10 @@
-"""Random predicates of random files beside pyarrow's evaluation of the same, over encodings, nulls and densities.
+"""Compares random predicates on random files with pyarrow's evaluation, for many encodings, nulls and densities.
 
     PYTHONPATH=.:tests python tests/pruning/beside_pyarrow.py --cases 20000 --seed 1
 
-A case is a predicate, made for orcidx and as an expression of pyarrow at the same time, and some columns. Its rows are
-compared bit by bit with those that pyarrow keeps of the whole table: by all levels and one thread; by two threads, by
-its count, and with one level of ``LEVELS`` or all of them turned off, by turns.
+A case is a predicate for orcidx, the same predicate as an expression of pyarrow, and some columns. Its rows must equal,
+bit by bit, the rows that pyarrow keeps of the whole table. Each case runs with all levels and one thread. In turn, it
+also runs with two threads, as a count, or with one or all levels of ``LEVELS`` turned off.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Pair = tuple[Any, pc.Expression]
 
 
 def integers(rng: Rng, rows: int) -> Any:
-    """Numbers as encodings have them: few, runs, rising, of all widths, with outliers."""
+    """Returns integers for the different encodings: few values, runs, ascending values, all widths, outliers."""
     shape = int(rng.integers(5))
     if shape == 0:
         return rng.integers(-3, 4, rows)
@@ -113,7 +113,7 @@ def write(rng: Rng, table: pa.Table, path: str) -> None:
     if rng.random() < 0.5:
         stripe = int(
             rng.choice([1 << 14 if len(table) <= 3000 else 1 << 20, 64 << 20])
-        )  # of hundreds a case takes 0.5 s
+        )  # with hundreds of stripes, a case takes 0.5 s
         orcidx.write_table(
             table,
             path,
@@ -138,7 +138,7 @@ def write(rng: Rng, table: pa.Table, path: str) -> None:
 
 
 def literal(rng: Rng, column: pa.ChunkedArray) -> pa.Scalar:
-    """A value of the column, or one beside it."""
+    """Returns a value of the column, or a neighbour of one."""
     value = column[int(rng.integers(len(column)))]
     found = value.as_py()
     if found is None or (isinstance(found, float) and found != found):
@@ -220,7 +220,7 @@ def predicate(rng: Rng, table: pa.Table, depth: int) -> Pair:
 
 
 def bits(table: pa.Table) -> pa.Table:
-    """The table with NaN as what it is stored as, so that it equals itself."""
+    """Returns the table with floats as their stored bits, so that NaN equals itself."""
     columns = []
     for column in table.columns:
         wide = {"double": pa.int64(), "float": pa.int32()}.get(str(column.type))
@@ -251,7 +251,7 @@ def turned_off(level: str) -> Any:
 
 
 def run(cases: int, rng: Rng, folder: Path, *, most_rows: int = 40_000) -> int:
-    """So many cases, or some more; how many."""
+    """Runs at least ``cases`` cases. Returns how many it ran."""
     done = 0
     while done < cases:
         rows = int(rng.choice([1, 50, 1000, 3000, 3000, most_rows]))

@@ -1,4 +1,4 @@
-"""Values that a writer must convert to store them, and ORC Java's vectors filled with such past all checks."""
+"""Values that a writer must convert before it stores them. ORC Java's vectors are filled with them without checks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ SOURCE = Path(__file__).parent.parent / "interop" / "VectorWriter.java"
 
 
 def unconverted(name: str, value: Any, rng: np.random.Generator) -> Any:
-    """Something that a writer of the type stores as ``value``, but may record as it is."""
+    """Returns a value that a writer of the type stores as ``value``, but may record in statistics without
+    conversion."""
     if name in NARROW:
         return value + (int(rng.integers(-3, 4)) << NARROW[name])
     if name in ("char", "varchar"):
         if len(value) == LENGTH:
             return value + str(rng.choice(["", "x", "\x00", " z", "é" * 300]))
         return value + " " * int(rng.integers(0, LENGTH - len(value) + 3)) if name == "char" else value
-    if name in ("decimal", "wide"):  # cut towards zero when it is read
+    if name in ("decimal", "wide"):  # the reader truncates it towards zero
         tail = decimal.Decimal(int(rng.integers(0, 10))).scaleb(-3)
         if abs(value) >= MOST:
             return value
@@ -59,7 +60,8 @@ class VectorWriter:
     def write(
         self, path: Path, schema: str, settings: Mapping[str, Any], columns: Iterable[tuple[bytes, bytes]]
     ) -> None:
-        """``columns``: pool and codes of each, as the Java says."""
+        """Writes a file. ``columns``: the pool and the codes of each column, in the form that ``VectorWriter.java``
+        describes."""
         given = self._jvm.java.util.ArrayList()
         for part in itertools.chain.from_iterable(columns):
             given.add(bytearray(part))
@@ -71,7 +73,7 @@ class VectorWriter:
 
 
 def pool_bytes(values: Iterable[Any]) -> bytes:
-    """A pool as ``VectorWriter.java`` takes it; of nanoseconds and days the numbers."""
+    """Encodes a pool for ``VectorWriter.java``. Timestamps are nanoseconds and dates are days."""
     return b"".join(struct.pack(">i", len(entry)) + entry for entry in map(_entry, values))
 
 
@@ -86,5 +88,5 @@ def _entry(value: Any) -> bytes:
 
 
 def code_bytes(codes: np.ndarray, null: int) -> bytes:
-    """The rows' places in the pool, big-endian, with -1 for ``null``."""
+    """Encodes the place of each row's value in the pool, big-endian, with -1 for ``null``."""
     return np.where(codes == null, -1, codes).astype(">i4").tobytes()

@@ -1,7 +1,7 @@
-"""One question asked through each kind of evidence alone, and of all rows with none: the rows must be the same.
+"""Asks a question with each kind of evidence alone, and of all rows without evidence. The rows must be the same.
 
-A file's statistics often decide before its row groups', filters or dictionaries are asked, so that a fault of those
-stays hidden; here the others hold their tongues.
+A file's statistics often decide before its row-group statistics, filters or dictionaries are asked, so that faults of
+these stay hidden. So this module turns off all other evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEVELS = ("file statistics", "stripe statistics", "row-group statistics", "bloom
 
 @contextmanager
 def only(level: str) -> Iterator[None]:
-    """Lets no evidence speak but that of one level though it be larger than what it may save."""
+    """Uses only the evidence of one level, even if it is larger than the data that it may save."""
     with ExitStack() as stack:
         for module, share in ((bloom_choice, "BLOOM_SHARE"), (dictionary_choice, "DICTIONARY_SHARE")):
             stack.enter_context(mock.patch.object(module, share, float("inf")))
@@ -42,7 +42,7 @@ _ANSWERS = {"bloom filter": (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)}
 
 
 def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
-    """Comparisons with each literal; the others are their negations, or made of the same."""
+    """Yields comparisons with each literal. Other comparisons are their negations, or are made of them."""
     yield from (Leaf(path, Op.IS_NULL, (), negated) for negated in (False, True))
     for literal in literals:
         yield from (Leaf(path, op, (literal,), False) for op in (Op.EQ, Op.LT, Op.GT))
@@ -52,7 +52,8 @@ def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
 
 
 def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **options: Any) -> tuple[int, list[str]]:
-    """How many questions some row answers, and where an index left out a row that does or proved one that does not."""
+    """Returns how many questions have matching rows, and where an index excluded a matching row or proved another
+    one."""
     found, wrong = 0, []
     with orcidx.open(source) as file:
         asked = []
@@ -77,7 +78,7 @@ def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **o
 
 
 def decided(scan: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows may match and which surely do, before any data is read."""
+    """Returns which rows may match, and which rows certainly match, before any data is read."""
     may, must = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     for stripe in scan.stripes():
         part = stripe.decision.rows

@@ -1,4 +1,4 @@
-"""Levels of scans of files (``levels``) compared with each other: on, off, and alone, of one file and one predicate."""
+"""Compares scans of one file with one predicate, with each of ``levels`` turned on, turned off, or used alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Written:
 
 @dataclass
 class Tally:
-    """What was done, so that a record says no more than that."""
+    """Counts of what was done, so that a record can state them exactly."""
 
     files: Counter[str]
     levelled: int = 10
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass
 class Placed:
-    """A file in a directory of its own, maybe with indexes, and what is compared of it."""
+    """A file in a directory of its own, sometimes with indexes, and the results that are compared."""
 
     source: Path
     written: Written
@@ -79,7 +79,7 @@ class Placed:
         return {"timestamp_unit": "us", **written.options}
 
     def answers(self, predicate: Any, nan: str, top: str | None) -> list[Any]:
-        """What a scan gives, as far as it does not depend on how it is read: rows, counts, totals, first rows."""
+        """Returns the results of a scan that do not depend on how it reads: rows, counts, totals, first rows."""
         options = {**self.options(self.written), "nan": nan}
         asked = orcidx.scan(self.source, None, predicate, **options)
         given: list[Any] = [rows_seen(asked.to_batches()), asked.count_rows()]
@@ -94,7 +94,7 @@ class Placed:
 
 
 def check_edges(placed: Placed, path: tuple[str, ...], nan: str, rng: np.random.Generator) -> None:
-    """As ``check_level``, of comparisons with the least and the largest value."""
+    """Checks a level like ``check_level``, for comparisons with the smallest and the largest value."""
     options = {**placed.options(placed.written), "nan": nan}
     level = ASKED[int(rng.integers(len(ASKED)))]
     for leaf in edges(path, placed.written.table.columns[path].extremes()):
@@ -106,10 +106,11 @@ def check_edges(placed: Placed, path: tuple[str, ...], nan: str, rng: np.random.
 
 
 def check_level(placed: Placed, predicate: Any, nan: str, rng: np.random.Generator, tally: Tally) -> None:
-    """Raises ``AssertionError`` where one level on, off or alone gives other rows, counts, totals or first rows."""
+    """Raises ``AssertionError`` if the results differ when one level is on, off or used alone."""
     level = ASKED[int(rng.integers(len(ASKED)))]
     beside = predicate
-    if placed.source.is_dir() and rng.random() < 0.5:  # means the same, and has the directory's value decide
+    # Adds a part with the directory's value, which does not change the meaning.
+    if placed.source.is_dir() and rng.random() < 0.5:
         beside = predicate & (orcidx.col("p") <= 7) if rng.random() < 0.5 else predicate | (orcidx.col("p") > 7)
     table = placed.written.table
     wanted = np.flatnonzero(table.matching(predicate, nan))

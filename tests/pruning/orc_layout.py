@@ -1,6 +1,6 @@
-"""Where the bytes of an ORC file lie, read with nothing of orcidx: stripes, streams, and the chunks of row groups.
+"""Finds where the bytes of an ORC file lie, without code of orcidx: stripes, streams, and the chunks of row groups.
 
-Enough of the format for flat files of Java with compression: numbers, decimals, dates and strings.
+It supports flat, compressed files of Java with numbers, decimals, dates and strings.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class OrcLayout:
         return self.names.index(name) + 1
 
     def _positioned(self, stripe: Stripe, column: int) -> list[tuple[int, int]]:
-        """(stream, positions) of a column, in the order of its positions; dictionaries have none."""
+        """Returns the streams of a column and their number of positions, in order. Dictionary streams have no
+        positions."""
         kind = self.kinds[column]
         if kind == DECIMAL:
             found = [(DATA, BYTES), (SECONDARY, RUNS)]
@@ -88,7 +89,7 @@ class OrcLayout:
         return entries
 
     def _chunks(self, offset: int, length: int) -> list[tuple[int, int]]:
-        """(start, stop) of each chunk of a stream, relative to it."""
+        """Returns (start, stop) of each chunk of a stream, relative to its start."""
         found, at = [], 0
         while at < length:
             header = int.from_bytes(self.raw[offset + at : offset + at + 3], "little")
@@ -97,8 +98,8 @@ class OrcLayout:
         return found
 
     def data_bytes(self, number: int, groups: set[int], columns: list[int]) -> int:
-        """Bytes of the chunks that hold these row groups of a stripe in all streams of these columns; of dictionaries
-        all of them."""
+        """Returns the bytes of the chunks that hold these row groups of a stripe, in all streams of these columns.
+        Dictionaries count as a whole."""
         if not groups:
             return 0
         stripe = self.stripes[number]

@@ -1,12 +1,13 @@
-"""Random files and random predicates: a scan loses and invents no row against the table that was written.
+"""Random files and random predicates: a scan returns exactly the matching rows of the table that was written.
 
-Every source of evidence and every short cut is on; each is also turned off, and asked alone, now and then (``levels``):
-files lie in directories with a catalog and indexes, and rows, values, counts, totals and first rows must be the same.
+Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Files
+lie in directories with a catalog and indexes. Rows, values, counts, totals and first rows must be the same.
 
-Half of the files of pyorc and of ORC Java are given values that the writer must convert (doubles as FLOAT, integers
-beyond their type, texts too long or padded, decimals of a larger scale), so that what it recorded is not what it
-stored. Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
---predicates 130 --seed 1``; ``test_soundness.py`` runs a short one. What a predicate means, ``predicate_oracle`` says.
+Half of the files of pyorc and ORC Java get values that the writer must convert: doubles for FLOAT, integers outside
+their type, texts that are too long or padded, decimals of a larger scale. So their statistics differ from the stored
+values. Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
+--predicates 130 --seed 1``; ``test_soundness.py`` runs a short check. ``predicate_oracle`` defines the meaning of
+predicates.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def make_leaf(rng: np.random.Generator, path: tuple[str, ...], extremes: Extreme
 
 
 def make_comparison(rng: np.random.Generator, floats: list[tuple[str, ...]], paths: list[tuple[str, ...]]) -> Any:
-    """A computed floating column compared with another column, or a value."""
+    """Returns a comparison of an expression of a float column with another column or a value."""
     others: list[Any] = [path for path in paths if path[-1] in BESIDE] if rng.random() < 0.6 else BESIDE_VALUES
     op = [Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE][int(rng.integers(5))]
     how = list(COMPUTED)[int(rng.integers(len(COMPUTED)))]
@@ -125,7 +126,7 @@ def by_pyarrow(rng: np.random.Generator) -> Written:
     rows = int(rng.integers(1, 900))
     table = make_table(rng, rows, tuple(name for name in NAMES if name not in TEXT_TYPES), micros=False)
     arrow = table.arrow()
-    # A column's number among all ORC columns, nested ones too, is what the writer wants; unknown numbers do no harm.
+    # The writer takes column numbers that count all ORC columns, including nested ones. It ignores unknown numbers.
     options = {
         "compression": str(rng.choice(["uncompressed", "zlib", "snappy", "zstd", "lz4"])),
         "compression_block_size": 1 << int(rng.integers(16, 19)),
@@ -174,7 +175,7 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
         values = item.array()
         if pa.types.is_timestamp(values.type):
             values = values.cast(pa.timestamp("us", values.type.tz))
-        pool = None if item.name in ("decimal", "wide") else item.given  # pyorc rounds those itself
+        pool = None if item.name in ("decimal", "wide") else item.given  # pyorc rounds decimals itself
         columns[path] = values.to_pylist() if pool is None else [pool[code] for code in item.codes.tolist()]
     inner = [values for path, values in columns.items() if len(path) == 2]
     outer = [values for path, values in columns.items() if len(path) == 1]
@@ -183,8 +184,8 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> list[Written]:
-    """Files of ORC Java: one table cut into ``count`` files by Spark, each row with its number in its file."""
-    # Spark writes zoned times as ORC's plain timestamps, in the zone of its machine, and zone-less ones as longs.
+    """Writes a table as ``count`` files with ORC Java, by Spark. Each row has its number in its file."""
+    # Spark writes times with zone as ORC TIMESTAMP in its machine's zone, and times without zone as BIGINT.
     names = tuple(name for name in NAMES if name not in (*TEXT_TYPES, "instant"))
     zone = "UTC" if rng.random() < 0.6 else None
     tables = []
@@ -213,7 +214,7 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
 
 
 def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, count: int) -> list[Written]:
-    """Files of ORC Java whose vectors are filled past all checks, as no engine does it."""
+    """Writes files with ORC Java from vectors that are filled without any checks, which no engine does."""
     folder.mkdir()
     made = []
     for number in range(count):
@@ -230,13 +231,13 @@ def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, cou
         chosen = _java_options(rng, (path for path, _ in columns)) | {"orc.stripe.row.count": 1000}
         path = folder / f"{number}.orc"
         writer.write(path, schema, chosen, given)
-        # Given digits beyond the scale are cut where the reader is told so.
+        # The reader truncates digits beyond the scale with this option.
         made.append(Written(path, table, f"vectors {chosen}", {"decimal_rounding": "truncate"}))
     return made
 
 
 def _given_bytes(item: Column) -> bytes:
-    # Statistics of decimals of 18 digits at most refuse digits beyond their scale.
+    # For decimals of at most 18 digits, Java's statistics refuse digits beyond the scale.
     values = (item.pool if item.given is None or item.name == "decimal" else item.given)[:-1]
     if item.name == "date":
         values = [hybrid_days((day - datetime.date(1970, 1, 1)).days)[0] for day in values]
@@ -270,7 +271,7 @@ def _in_micros(table: pa.Table, zone: str | None) -> pa.Table:
 
 
 def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan: str, tally: Tally) -> None:
-    """Raises ``AssertionError`` where a scan, an index or a count contradicts the oracle."""
+    """Raises ``AssertionError`` if a scan, an index or a count contradicts the oracle."""
     expected = written.table.matching(predicate, nan)
     scan = file.scan([], predicate, row_numbers=True, nan=nan, **written.options)
     found = []
@@ -297,11 +298,11 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
 
 
 def check_keys(written: Written, file: orcidx.OrcFile, path: tuple[str, ...], rng: np.random.Generator) -> None:
-    """Raises ``AssertionError`` where ``may_contain`` denies a stored value, and where it allows a literal of which a
-    plan of its own says that no row matches."""
+    """Raises ``AssertionError`` if ``may_contain`` denies a stored value. Also raises it if ``may_contain`` allows a
+    literal, but a plan for this literal says that no row matches."""
     try:
         values = file.read([path], **written.options).column(0).combine_chunks()
-    except orcidx.ValueOutOfRange:  # those far times are of whole microseconds
+    except orcidx.ValueOutOfRange:  # times outside the range of nanoseconds have whole microseconds
         values = file.read([path], **written.options, timestamp_unit="us").column(0).combine_chunks()
     for name in path[1:]:
         values = pc.struct_field(values, name)
@@ -318,11 +319,11 @@ def check_keys(written: Written, file: orcidx.OrcFile, path: tuple[str, ...], rn
 
 
 def check_file(written: Written, rng: np.random.Generator, predicates: int, tally: Tally) -> list[str]:
-    """Random predicates on one file; returns what went wrong."""
+    """Asks random predicates on one file. Returns what went wrong."""
     wrong = []
     paths = list(written.table.columns)
     extremes = {path: column.extremes() for path, column in written.table.columns.items()}
-    # Small files' filters are larger than their data, and would be left alone.
+    # In small files, bloom filters are larger than the data, so they would not be used.
     share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -360,7 +361,7 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
 
 
 def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Files of pyarrow and pyorc by turns, until done or out of time; returns what went wrong."""
+    """Checks files of pyarrow and pyorc in turn, until all are done or time is up. Returns what went wrong."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number in files:
@@ -377,7 +378,7 @@ def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: floa
 def run_java(
     spark: Any, folder: Path, files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")
 ) -> list[str]:
-    """Files of ORC Java, by turns ten of Spark and ten of vectors, until done or out of time."""
+    """Checks files of ORC Java, ten by Spark and ten from vectors in turn, until all are done or time is up."""
     wrong: list[str] = []
     vectors = VectorWriter(spark)
     end = time.monotonic() + seconds

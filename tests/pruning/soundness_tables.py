@@ -1,4 +1,4 @@
-"""Random tables of every type, in blocks that indexes can tell apart, and what a predicate means for them."""
+"""Random tables of every type, with blocks of rows that indexes can distinguish, and the oracle for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def meaning_type(name: str) -> Any:
-    """The type as the oracle wants it."""
+    """Returns the type in the form that the oracle takes."""
     return ("char", LENGTH) if name == "char" else arrow_type(name)
 
 
@@ -87,7 +87,8 @@ def array_of(name: str, values: list[Any]) -> pa.Array:
 
 @dataclass(frozen=True)
 class Column:
-    """``codes[row]``: index into ``pool``, whose last value is None, and into ``given``: what the writer is given."""
+    """``codes[row]`` is an index into ``pool``, whose last value is None, and into ``given``, the values for the
+    writer."""
 
     name: str
     pool: list[Any]
@@ -95,7 +96,7 @@ class Column:
     given: list[Any] | None = None
 
     def extremes(self) -> list[Any]:
-        """The least and the largest value, as literals, where values of the type are literals and have one order."""
+        """Returns the smallest and largest value as literals, if values of the type can be literals and are ordered."""
         if not self.name.startswith("int") and self.name not in ("date", "string"):
             return []
         found = sorted({self.pool[code] for code in np.unique(self.codes).tolist()} - {None})
@@ -108,7 +109,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by path: (name,), or ("s", name) below the struct ``s``, which is null where ``no_struct`` is True."""
+    """Columns by path: (name,), or ("s", name) in the struct ``s``. The struct is null in rows where ``no_struct`` is
+    True."""
 
     columns: dict[tuple[str, ...], Column]
     no_struct: np.ndarray
@@ -123,13 +125,13 @@ class Table:
         return pa.table({"before": lists, **arrays})
 
     def matching(self, predicate: Any, nan: str) -> np.ndarray:
-        """Which rows the predicate is TRUE of: the oracle's word on each distinct value, combined row by row."""
+        """Returns for which rows the predicate is TRUE. The oracle evaluates each distinct value only once."""
         return self._truth(predicate, nan) == 1
 
     def _truth(self, predicate: Any, nan: str) -> np.ndarray:
         if isinstance(predicate, (And, Or)):
             parts = np.stack([self._truth(child, nan) for child in predicate.children])
-            # FALSE 0, NULL 0.5, TRUE 1: AND is the least of them, OR the greatest.
+            # FALSE is 0, NULL 0.5 and TRUE 1. So AND is the minimum and OR the maximum.
             return parts.min(axis=0) if isinstance(predicate, And) else parts.max(axis=0)
         if isinstance(predicate, External):
             return self._compared(predicate, nan)
@@ -140,7 +142,7 @@ class Table:
         return np.array([0.5 if answer is None else float(answer) for answer in answers])[item.codes]
 
     def _compared(self, predicate: External, nan: str) -> np.ndarray:
-        """Of each pair of distinct values that stands in a row."""
+        """Evaluates a computed comparison once for each combination of values that occurs in a row."""
         paths = meaning_of(predicate).paths
         codes = np.stack([self.columns[path].codes for path in paths], axis=1)
         pairs, places = np.unique(codes, axis=0, return_inverse=True)
@@ -153,10 +155,11 @@ class Table:
 
 
 def make_column(rng: np.random.Generator, name: str, rows: int, *, micros: bool, converted: bool = False) -> Column:
-    """Values in blocks: some of one value, of neighbours, of everything, of nulls, so that indexes can tell."""
+    """Makes a column of blocks. Some have one value, neighbours, all values, or only nulls, so that indexes can exclude
+    them."""
     pool = values_of(name)
     if micros and name in ("timestamp", "instant"):
-        # Writers lose the sign of what lies in the last second before 1970.
+        # Writers lose the sign of times in the last second before 1970.
         pool = sorted({value // 1000 * 1000 for value in pool if not -(10**9) < value < 0})
     pool = pool if name in ("float64", "float32") else sorted(pool)
     codes = np.empty(rows, np.int64)

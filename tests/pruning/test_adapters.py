@@ -1,4 +1,4 @@
-"""Predicates from other tongues: each means what its engine says, and prunes without losing a row of it."""
+"""Predicates from other libraries have the same meaning as in their engine, and prune without losing a matching row."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ expressions = st.recursive(
 
 
 def tightest(node):
-    """The part of a bound tree that prunes, as a tree without External."""
+    """Returns the part of a bound tree that can prune, as a tree without External."""
     if isinstance(node, External):
         return tightest(node.may)
     if isinstance(node, (And, Or)):

@@ -1,4 +1,4 @@
-"""A small run of ``beside_pyarrow``; its command line is the soak."""
+"""A short run of ``beside_pyarrow``. Its command line starts long runs."""
 
 from __future__ import annotations
 

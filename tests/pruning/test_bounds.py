@@ -1,4 +1,4 @@
-"""The table of a leaf against bounds, beside a count over every value that the bounds admit."""
+"""Evaluates leaves on bounds, and compares the results with an evaluation of every value within the bounds."""
 
 import itertools
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LOW, HIGH = 2, 4
 ENDS = (0, 30)
 """Of values that an end which is not known admits."""
 LITERALS = {"below": 1, "at low": LOW, "inside": 3, "at high": HIGH, "above": 5}
-MANY = tuple(range(5, 25))  # more literals than are compared one by one
+MANY = tuple(range(5, 25))  # so many literals are not compared one by one
 NULLS = ("none", "some", "all")
 
 
@@ -46,7 +46,7 @@ LEAVES = [
 
 
 def truth(leaf: BoundLeaf, value: float | None) -> bool:
-    """Whether the leaf is TRUE of a value."""
+    """Whether the leaf is TRUE for a value."""
     plain = plainly(leaf, value)
     return plain is not None and plain is not leaf.negated
 
@@ -75,7 +75,7 @@ def plainly(leaf: BoundLeaf, value: float | None) -> bool | None:
 
 
 def admitted(low: int | None, high: int | None, nulls: str, nan: bool) -> list[float | None]:
-    """All values of a unit with these bounds: an end that is not known admits values beyond all literals."""
+    """Returns all values that a unit with these bounds may have. An unknown bound allows values beyond all literals."""
     if nulls == "all":
         return [None]
     least, most = ENDS[0] if low is None else low, ENDS[1] if high is None else high
@@ -85,7 +85,7 @@ def admitted(low: int | None, high: int | None, nulls: str, nan: bool) -> list[f
 
 @pytest.mark.parametrize("number", [1, len(MANY) + 1], ids=["alone", "among many"])
 def test_texts_that_end_in_zero_bytes(number: int) -> None:
-    """They are other texts than those without, to ``ValueBounds`` as to predicates."""
+    """``ValueBounds`` and predicates distinguish texts with trailing zero bytes from texts without them."""
     texts = [b"a", b"a\0", b"a\0\0", b"a\1"]
     bounds = ValueBounds.of(texts)
     for text in texts:
@@ -127,13 +127,14 @@ def test_every_operator_at_every_place(form: Any, nan: bool) -> None:
             found = [truth(leaf, value) for value in admitted(low, high, nulls, nan)]
             said = f"{leaf} over {units[place]}"
             assert may[place] == any(found), said
-            covered = leaf.op is Op.IN and low != high  # by several literals together, which the table does not see
+            # Several literals together may cover the range, which the code does not detect.
+            covered = leaf.op is Op.IN and low != high
             only_nan = nan and nulls != "all"  # bounds do not say whether there is any other value
             assert must[place] == all(found) or (all(found) and (covered or only_nan)), said
 
 
 def test_bounds_that_are_not_asked() -> None:
-    """Of a column that is compared otherwise, only nulls are known."""
+    """If a column's bounds use another order than the comparison, only facts about nulls are used."""
     flags = np.array([True, False]), np.array([False, False])
     known = ColumnBounds(lower=None, upper=None, may_null=flags[0], all_null=flags[1], may_nan=flags[1])
     for leaf in LEAVES:
@@ -151,7 +152,7 @@ def test_bounds_that_are_not_asked() -> None:
 
 @pytest.mark.parametrize("form", [as_values, as_numbers])
 def test_many_literals_and_ends_beyond_them_or_not_known(form: Any) -> None:
-    """What stands in the place of an end that is not known (0) is no end, even where it is a literal."""
+    """The placeholder of an unknown bound (0) is not used as a bound, even if 0 is a literal."""
     none = np.zeros(4, np.bool_)
     lower, upper = form([30, 30, None, 0]), form([31, None, 0, 0])
     known = ColumnBounds(lower=lower, upper=upper, may_null=none, all_null=none, may_nan=none)
@@ -210,7 +211,7 @@ def test_prefixes(prefix: str, negated: bool) -> None:
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("part", ["", "a"])
 def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool) -> None:
-    """But every text ends with nothing, and contains it."""
+    """Bounds cannot decide ENDS_WITH and CONTAINS, except for the empty text, which every text contains."""
     none = np.zeros(1, np.bool_)
     ends = ValueBounds.of([b"b"])
     known = ColumnBounds(lower=ends, upper=ends, may_null=none, all_null=none, may_nan=none)

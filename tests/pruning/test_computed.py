@@ -1,4 +1,4 @@
-"""Columns compared with columns, arithmetic, functions and Polars expressions in ``where``, in each of its tongues."""
+"""Columns compared with columns, arithmetic, functions and Polars expressions, in every form that ``where`` takes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def found(path, where):
         (pl.col("id").is_between(2, 4, closed="left"), [2, 3]),
         (pl.col("s").str.starts_with("O") & (pl.col("id") < 3), [0, 2]),
         (pl.col("id") * 2 == 8, [4]),
-        (pl.col("f") > 5, [0, 2, 4, 6, 8]),  # NaN is the largest number there
+        (pl.col("f") > 5, [0, 2, 4, 6, 8]),  # NaN is the largest number in Polars
         (pl.col("d") > datetime.date(2027, 6, 1), [8, 9]),
     ],
     ids=str,
@@ -145,8 +145,8 @@ NANS = {"ieee": [], "largest": [0, 2, 4, 6, 8]}
     ids=str,
 )
 def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, with_nan, nan):
-    """``with_nan``: whether rows with NaN match where it is the largest; None: they do where it is not, too, if NOT of
-    a comparison that IEEE 754 calls false."""
+    """``with_nan``: whether rows with NaN match if NaN is the largest number. None: they match with nan="ieee", and
+    also with nan="largest" unless the condition has ``<>``."""
     is_polars = isinstance(where, pl.Expr)
     meaning = "largest" if is_polars else nan
     rows = NANS[meaning] if with_nan else []
@@ -177,7 +177,7 @@ def test_null_stays_null_where_nan_is_the_largest(tmp_path):
 
 
 def test_a_field_of_a_struct_of_which_others_are_not_read(tmp_path):
-    """A raw KeyError: the struct was read with the one field that is asked for."""
+    """The scan raised a KeyError before, because it read the struct with only the field of the result."""
     rows = pa.table({"s": [{"a": 1.0, "b": "x", "c": 2}, {"a": float("nan"), "b": "y", "c": 3}, None]})
     orcidx.write_table(rows, tmp_path / "a.orc")
     for where, nan, count in (("s.a + 0 > 0", "ieee", 1), ("s.a + 0 > 0", "largest", 2), ("s.a < s.c", "ieee", 1)):
@@ -192,7 +192,7 @@ def test_an_expression_of_pyarrow_keeps_its_meaning(path):
 @pytest.mark.parametrize("unit", ["ns", "us", "s"])
 @pytest.mark.parametrize("where", ["v = v", "year(v) = 1970", "CAST(v AS DATE) = DATE '1970-01-01'", "v + 0 IS NULL"])
 def test_times_beyond_nanoseconds_are_an_error_of_ours(tmp_path, where, unit):
-    """It was Python's OverflowError; compared with a constant they are exact."""
+    """Computed comparisons raised Python's OverflowError before. Comparisons with a constant are exact."""
     table = pa.table({"id": [0, 1, 2], "v": pa.array([1 << 40, 5, None], pa.timestamp("s"))})
     orcidx.write_table(table, tmp_path / "a.orc")
     with pytest.raises(ValueOutOfRange, match="1099511627776 seconds from 1970 does not fit"):
@@ -209,7 +209,7 @@ def test_functions_by_name():
 
 
 def test_what_can_be_pruned_is(path, monkeypatch):
-    """The other terms of a conjunction, and columns without values, of a file that is opened."""
+    """Other terms of a conjunction, and columns without values, prune a file that is opened."""
     monkeypatch.setattr(small_filter, "ENABLED", False)
     for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none")):
         scan = orcidx.scan(path, where=where)

@@ -1,7 +1,7 @@
-"""Writers that convert values on the way: they record what they were given, and what is read is what they stored.
+"""Writers that convert values: their statistics are of the given values, but readers get the stored values.
 
-Each file is made by the real writer, and each question asked of all its rows, as a plain read gives them, and again
-through every index: no row may be lost.
+A real writer makes each file. Each question is evaluated on all rows of a plain read, and then through every index. No
+row may be lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from orcidx.planner import bloom_choice
 
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bloom filters that are larger than the data are asked, too."""
+    """Also asks bloom filters that are larger than the data."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 
@@ -48,7 +48,7 @@ def by_java(spark: Any, folder: Path, kind: str, values: Sequence[Any], **settin
 
 
 def check(source: Any, literals: Iterable[Any], **options: Any) -> int:
-    """Asks for each literal by every comparison; returns how many of the questions found rows."""
+    """Asks every comparison with each literal. Returns how many questions found rows."""
     found = 0
     with orcidx.open(source) as file:
         stored = file.read(**options)["x"].to_pylist()
@@ -70,7 +70,7 @@ def check(source: Any, literals: Iterable[Any], **options: Any) -> int:
 
 
 def kept(source: Any, where: Any, **options: Any) -> int:
-    """How many row groups are read for a predicate."""
+    """Returns how many row groups are read for a predicate."""
     with orcidx.open(source) as file:
         return sum(int(stripe.decision.kept.sum()) for stripe in file.scan([], where, **options).stripes())
 
@@ -80,7 +80,8 @@ def kept(source: Any, where: Any, **options: Any) -> int:
 
 @pytest.mark.parametrize("given", [0.1, 16777217.0, 1e-50, -1e-50, 1e300, -1e300, 0.30000001192092896])
 def test_floats_that_were_doubles(given: float) -> None:
-    """ORC C++ rounds to FLOAT what it records as doubles: bounds are rounded with it, and filters tell nothing."""
+    """ORC C++ stores values rounded to FLOAT, but records them as doubles. So orcidx rounds the bounds, too, and does
+    not use the filters."""
     with np.errstate(over="ignore"):
         stored = float(np.float32(given))
     assert check(by_pyorc("float", [given] * 25), [given, stored]) > 0
@@ -119,7 +120,7 @@ def test_integers_that_wrap_in_files_of_java(spark: Any, tmp_path: Path, kind: s
 
 
 class RawDays:
-    """Lets pyorc be given days as numbers, which it takes as they are."""
+    """A converter with which pyorc takes days as numbers."""
 
     @staticmethod
     def to_orc(*given: Any) -> int:
@@ -132,7 +133,8 @@ class RawDays:
 
 @pytest.mark.parametrize("days", [2**31, -(2**31) - 1, 2**32 + 5, -(2**40)])
 def test_dates_beyond_32_bits_are_refused(days: int) -> None:
-    """They would be read as other dates, which the filter denies and the statistics, cut to 32 bits, do not."""
+    """Such days would be read as other dates. The filter denies these dates, and the statistics, cut to 32 bits, do
+    not."""
     data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
     with orcidx.open(data) as file:
         with pytest.raises(ValueOutOfRange, match="beyond the 32 bits of days") as caught:
@@ -185,7 +187,7 @@ def test_texts_that_java_cuts(spark: Any, tmp_path: Path, values: list[str]) -> 
     ids=lambda value: f"{value[:2].hex()}{len(value)}",
 )  # fmt: skip
 def test_texts_that_are_no_utf8(spark: Any, tmp_path: Path, value: bytes) -> None:
-    """Java's bounds have U+FFFD in place of what does not decode; Spark's ``cast(binary as string)`` makes such."""
+    """Java's bounds have U+FFFD for bytes that are not UTF-8. Spark's ``cast(binary as string)`` makes such values."""
     for others in ([], [b"b"], [b"A", "\U0010ffff".encode()]):
         path = by_java(spark, tmp_path, "string", [value, *others])
         stored = [value, *others]
@@ -217,7 +219,8 @@ def test_whole_bounds_of_java_still_prune(spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], literals: list[str]) -> None:
-    """Before ORC-203: a value that is no UTF-8 lost as U+FFFD against one that lies within it."""
+    """Before ORC-203, Java merged bounds after decoding them. A bound with U+FFFD could then lose against another
+    value, although its bytes lie outside."""
     file = FIXTURES / "converted" / f"java-1.5.13-{name}.orc"
     for level in LEVELS:
         with only(level), orcidx.open(file) as opened:
@@ -232,7 +235,8 @@ def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], l
 
 
 def test_bounds_that_java_joined_still_prune() -> None:
-    """Nothing but characters that a lost bound may have hidden is given up, and in row groups not even those."""
+    """Only literals that a lost bound may have hidden cannot be pruned. Row groups have no merged bounds, so they prune
+    even those."""
     file = FIXTURES / "converted" / "java-1.5.13-char.orc"
     with only("file statistics"):
         assert kept(file, col("x") < "a") == kept(file, col("x") >= "d") == 0
@@ -256,7 +260,7 @@ ZONES = {
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ZONES)
 def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any, tmp_path: Path, zone: str) -> None:
-    """Each value in a file of its own, so that any difference between its statistics and what is read loses it."""
+    """Some files have a single value. If its statistics differ from the value that is read, the value is lost."""
     for year in ZONES[zone]:
         start = int(np.datetime64(f"{year}-01-01", "s").astype(int))
         seconds = [start + day * 24 * HOUR + hour * HOUR for day in (0, 80, 100, 180, 300) for hour in (1, 13)]
@@ -274,7 +278,7 @@ def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any,
 
 @pytest.mark.java
 def test_decimals_of_a_larger_scale_than_their_type(spark: Any, tmp_path: Path) -> None:
-    """Vectors filled past Hive's rounding: what a read makes of 1.555 is in no filter."""
+    """The vectors are filled without Hive's rounding. No filter contains the value that a reader makes of 1.555."""
     path = tmp_path / "d.orc"
     java = JavaWriter(spark, path, "struct<x:decimal(38,2)>", orc__bloom__filter__columns="x")
     java.schema = spark._jvm.org.apache.orc.TypeDescription.fromString("struct<x:decimal(38,3)>")
@@ -307,8 +311,8 @@ ASKED = {
 
 
 def nested_rows() -> list[tuple[Any, ...]]:
-    """Values that every writer must convert, under parents that are null here and there, for a row group, and beside
-    unions of such."""
+    """Returns values that every writer must convert. Their parents are sometimes null, also for a whole row group.
+    Beside them are unions of such values."""
     rng = np.random.default_rng(11)
     rows = []
     for row in range(120):
@@ -324,7 +328,7 @@ def nested_rows() -> list[tuple[Any, ...]]:
 
 
 def ask_below_null_parents(source: Any, **options: Any) -> int:
-    """Every question of ``every_level``, of all that can be asked; returns how many found rows."""
+    """Asks every question of ``every_level`` about all columns in ``ASKED``. Returns how many questions found rows."""
     found = 0
     for path, literals in ASKED.items():
         answered, wrong = differences(source, path, literals, **options)
@@ -334,7 +338,7 @@ def ask_below_null_parents(source: Any, **options: Any) -> int:
         nulls = file.read(**options)["s"].null_count
         assert file.scan(where=col("s").is_null(), **options).count_rows() == nulls > 20
         assert file.scan(where="s.f = 5.5 or s is null", **options).to_table().num_rows > nulls
-        for path in (("u",), ("s", "u"), ("before",)):  # one lost rows, and one ended the process
+        for path in (("u",), ("s", "u"), ("before",)):  # such conditions lost rows, or crashed the process
             with pytest.raises(InvalidQuery, match="is a union, which conditions cannot test"):
                 file.scan(where=col(*path).is_null(), **options).count_rows()
     return found

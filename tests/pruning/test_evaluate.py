@@ -1,4 +1,4 @@
-"""The evaluator: sound on random evidence in both directions, lazy, and able to say who ruled a row out."""
+"""The evaluator is right for random evidence in both directions, is lazy, and knows which evidence excluded a row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def describe(name: str, rows: np.ndarray) -> list[str]:
 
 @dataclass
 class Made:
-    """Evidence from a table of answers; remembers what it was asked."""
+    """Evidence from a table of answers. It keeps a list of the questions."""
 
     name: str
     answers: dict[BoundLeaf, tuple[RowSelection, RowSelection] | None]

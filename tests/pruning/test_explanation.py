@@ -1,4 +1,4 @@
-"""Explanations: the numbers of the funnel, reasons for every row group, and what text, HTML and JSON make of them."""
+"""Explanations: the numbers of the funnel, reasons for every row group, and their form in text, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def absent(rows):
 
 
 class Fixed:
-    """Evidence that keeps and proves the same rows of every leaf of one column."""
+    """Evidence that keeps and proves the same rows for every leaf of one column."""
 
     def __init__(self, name, column, may, must=(), describe=text_of, notes=()):
         self.name, self.column, self.describe, self.notes = name, column, describe, notes
@@ -171,7 +171,7 @@ def test_text(explanation):
 
 
 class Balanced(HTMLParser):
-    """Fails on tags that do not close; collects text and titles."""
+    """Fails on tags that do not close. Collects text and titles."""
 
     def __init__(self):
         super().__init__()
@@ -203,7 +203,7 @@ def test_html_is_whole_and_needs_nothing_else(explanation, page):
     assert "skipped: col('city') == '<Oslo & Rom>': the filter does not contain the value" in words
     if page:
         cells = re.findall(r"<i class='c-(\w)[^>]*title=", html)
-        assert len(cells) == 31  # of 30 row groups, and of a file that was not looked into
+        assert len(cells) == 31  # 30 row groups, and a file that was not opened
         assert {"k", "b", "f"} <= set(cells)
     else:
         assert html == explanation_html(explanation)
@@ -268,7 +268,8 @@ def test_many_stretches_are_cut_and_long_stripes_wrap():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_branches_of_an_or_credit_the_evidence_that_came_last(turned):
-    """File statistics alone rule one branch out and leave every row: what decided is the filter, whatever the order."""
+    """File statistics rule out one branch, but no row. The filter excludes the rows, whatever the order of the branches
+    is."""
     price, city = col("price") > 10**6, col("city") == "Oslo"
     evidence = [Fixed("file statistics", "price", []), Fixed("bloom filter", "city", [(0, 300)], describe=absent)]
     only = stripe(0, evidence, where=city | price if turned else price | city)

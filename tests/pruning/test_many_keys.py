@@ -1,4 +1,4 @@
-"""``is_in`` of many keys: bounds, filters and dictionaries answer for all of them at once."""
+"""``is_in`` with many keys: bounds, filters and dictionaries are asked for all keys at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(20, 2
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_many_keys_are_probed_at_once_as_one_by_one(kind: pa.DataType) -> None:
-    """Sorted keys against all bounds, all hashes against each filter keep what few keys, in turn, do."""
+    """Many keys are sorted and tested against all bounds, and all hashes against each filter. The rows that are kept
+    are the same as for a few keys at a time."""
     numbers = np.random.default_rng(7).permutation(np.arange(0, 4000, 4))
     values = _as_kind(numbers, kind)
     out = io.BytesIO()
@@ -53,5 +54,5 @@ def _kept(file: orcidx.OrcFile, where: Any) -> np.ndarray:
     kept = np.zeros(20, np.bool_)
     with mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
         for stripe in file.scan([], where).stripes():
-            kept |= stripe.decision.kept  # one for all where the stripe was ruled out before its row groups were asked
+            kept |= stripe.decision.kept  # a single value if the stripe was ruled out before its row groups were tested
     return kept

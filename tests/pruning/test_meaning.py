@@ -1,4 +1,4 @@
-"""BoundPredicate.evaluate against the oracle: every type, every operator, both meanings of NaN, every array form."""
+"""BoundPredicate.evaluate is compared with the oracle: every type, operator and array form, both meanings of NaN."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_several_columns(data, nan):
 
 
 def forms(name, array):
-    """The same values in every Arrow form that a batch may bring."""
+    """Yields the same values in every Arrow form that a batch may have."""
     yield "sliced", pa.concat_arrays([array[:3], array]).slice(3)
     yield "dictionary", array.dictionary_encode()
     with_null = pa.array([None if i is None else i for i in range(len(array))], pa.int16())

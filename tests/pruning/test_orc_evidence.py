@@ -1,4 +1,5 @@
-"""ORC's statistics, bloom filters and dictionaries as evidence: never a row lost or promised wrongly, and sharp."""
+"""ORC's statistics, bloom filters and dictionaries as evidence: no row is excluded or proved wrongly, and pruning is
+sharp."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ SCALES = {"decimal": 2, "wide": 2}
 
 
 def physical(name, value):
-    """A value as the bounds hold it."""
+    """Converts a value to its form in bounds."""
     if name in SCALES:
         return int(Decimal(value).scaleb(SCALES[name], Context(60)))
     value = plain(value, SCHEMA[(name,)])
@@ -68,7 +69,7 @@ def physical(name, value):
 
 
 def bounds_of(name, values, valid, exact):
-    """Bounds of one side; None where there is no value."""
+    """Returns the bounds of one side. A unit without values has None."""
     values = list(values)
     valid = np.array([ok and value is not None for ok, value in zip(valid, values)], bool)
     exact = np.array(exact, bool) & valid
@@ -104,7 +105,7 @@ def is_nan(value):
 
 @st.composite
 def statistics(draw, name):
-    """(units of values, what honest statistics, more or less complete, say of them)."""
+    """Draws (units of values, correct statistics of them, which may be incomplete)."""
     value = st.sampled_from([*KINDS[name][1], None])
     units = draw(st.lists(st.lists(value, min_size=1, max_size=4), min_size=1, max_size=6))
     flags = st.lists(st.booleans(), min_size=len(units), max_size=len(units))
@@ -157,7 +158,7 @@ YES, NO, NULL, YES_NULL, NO_NULL, YES_NO, YES_NO_NULL = "Y", "N", "U", "YU", "NU
 
 
 def ints(low, high, *, null=False, count=10, exact=True):
-    """Statistics of one unit of 20 rows, or of rows that are all null."""
+    """Returns statistics of one unit of 20 rows, or of rows that are all null."""
     present = count > 0
     return StatisticsColumn(
         node=orc_type(TypeKind.LONG),
@@ -187,7 +188,7 @@ def texts(low, high):
 
 
 def verdict(predicate, made, kind=None, negate=False, nan="ieee"):
-    """(may, must) of the one unit."""
+    """Returns (may, must) of the single unit."""
     kind = kind or pa.int64()
     root = bind(~predicate if negate else predicate, pa.schema([("x", kind)]), nan=nan).root
     evidence = StatisticsEvidence("statistics", {("x",): made}, np.array([0, 20]), OPTIONS)
@@ -289,7 +290,7 @@ def test_prefixes_are_proved_too():
 
 
 def test_a_value_may_equal_a_cut_bound():
-    """Java cuts the bound of one value; another that is as long as the cut bound leaves it as it is."""
+    """Java cuts the bound of a long value. Another value may be equal to this cut bound."""
     low, high = b"a" * 1024, b"b" * 1023 + b"c"
     made = texts(low, high)
     assert verdict(x == low.decode(), made, pa.string()) == (True, False)
@@ -321,7 +322,7 @@ def test_nan_hides_from_the_bounds():
     assert verdict(x != 5, doubles(True), kind) == (True, True)
 
 
-# ---------------------------------------------------------------------- trust and words
+# ---------------------------------------------------------------------- trusted writers, and texts of reasons
 
 
 def notes_of(predicate, columns, **options):
@@ -421,7 +422,7 @@ JAVA = FileFacts(
 
 
 def bloom_index(*bits: bytes) -> BloomFilters:
-    """One filter for each bitset, two hash functions."""
+    """Returns a bloom filter with two hash functions for each bitset."""
     parts = [b"\x08\x02\x1a" + bytes([len(one)]) + one for one in bits]
     return BloomFilters(b"".join(b"\x0a" + bytes([len(part)]) + part for part in parts))
 
@@ -516,7 +517,7 @@ def test_dictionaries(predicate, may):
 
 
 def evidence_of(source: bytes, options=OPTIONS):
-    """All evidence of a file of one stripe, by the reader's own functions."""
+    """Returns all evidence of a file of one stripe, made by the reader's functions."""
     storage = open_reader(source)
     reader = OrcReader(storage)
     assert len(reader.stripes) == 1
@@ -551,7 +552,7 @@ FILE_KINDS = [name for name in KINDS if name != "char"]
 
 @pytest.fixture(scope="module")
 def files():
-    """Files by pyarrow's writer, row groups of 10 rows, with blooms: (values by column, evidence)."""
+    """Files of pyarrow's writer with bloom filters and row groups of 10 rows, as (values by column, evidence)."""
     made = []
     for seed in range(6):
         random = np.random.default_rng(seed)
@@ -613,7 +614,7 @@ def test_a_field_of_a_nullable_struct_may_be_null_where_its_own_statistics_see_n
 
 
 def test_times_before_1970_with_fractions_are_found():
-    """ORC C++ builds minima and maxima of such row groups wrongly and loses all of them."""
+    """ORC C++ computes wrong minima and maxima for such row groups, and its reader loses all of these rows."""
     moment = datetime.datetime(1969, 6, 1, 12, 0, 0, 500_000)
     buffer = io.BytesIO()
     pa.orc.write_table(pa.table({"t": pa.array([moment] * 100, pa.timestamp("ns"))}), buffer)
@@ -626,7 +627,7 @@ def test_times_before_1970_with_fractions_are_found():
 
 @pytest.mark.parametrize("groups", [100, 10_000])
 def test_row_groups_are_pruned_all_at_once(groups):
-    """By the same few Python calls, however many there are."""
+    """The number of Python calls does not depend on the number of row groups."""
     random = np.random.default_rng(0)
     low = random.integers(0, 1 << 40, groups)
     everywhere = np.ones(groups, bool)

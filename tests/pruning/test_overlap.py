@@ -1,4 +1,4 @@
-"""The overlap depth of row groups, which shows what a sort would gain."""
+"""The overlap depth of row groups, which shows how much a sort would help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building predicates: operators, NOT at the leaves, repr, pickle, equality; binding errors that help."""
+"""Building predicates: operators, NOT at the leaves, repr, pickle, equality, and helpful errors of binding."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_an_expression_of_pyarrow_has_a_json_form():
 
 
 def form_of(nodes: list[tuple[str, str]], *, batches: int = 1) -> dict[str, str]:
-    """An Expression as a stranger may write it: Arrow's file with these nodes, and one literal."""
+    """Returns a pyarrow Expression from an Arrow file with these nodes and one literal, as anyone could write it."""
     schema = pa.schema([("0", pa.int64())]).with_metadata(pa.KeyValueMetadata(nodes))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

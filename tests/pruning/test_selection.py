@@ -17,7 +17,7 @@ from orcidx.pruning.selection import RowSelection
 
 
 def check(selection: RowSelection, rows: set[int], length: int) -> None:
-    """The selection is exactly ``rows``, and its runs are canonical."""
+    """Checks that the selection is exactly ``rows``, and that its runs are canonical."""
     runs = selection.runs()
     assert runs.dtype == np.int64
     assert runs.shape == (len(runs), 2)
@@ -188,7 +188,7 @@ def test_long_sparse_and_full_bitmaps_become_runs_without_listing_their_rows():
 
 @pytest.mark.parametrize("base", [0, 1 << 33])
 def test_runs_of_any_length_become_a_bitmap(base):
-    """Short ones go in as an array, long ones each by itself."""
+    """Short runs are added to the bitmap as one array, and each long run is added alone."""
     runs, at = [], base
     for rows in (1, 3, 4, 5, 300, 2, 70_000, 4, 3):
         runs.append((at, at + rows))

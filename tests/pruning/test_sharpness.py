@@ -1,7 +1,7 @@
-"""Row groups kept are never more than ORC Java keeps for the same search argument.
+"""orcidx never keeps more row groups than ORC Java for the same search argument.
 
-Random trees over files of Java with bloom filters and over the examples of ORC. Where more is kept than by Java, the
-explanation must say why, and ``EXCEPTIONS`` lists the reasons that count.
+The tests use random trees on Java's files with bloom filters and on ORC's example files. If orcidx keeps more than
+Java, the explanation must say why. ``EXCEPTIONS`` lists the valid reasons.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ EXCEPTIONS = {
 
 
 def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
-    """Rows of the row groups that ORC Java reads for a filter of Spark's, which Spark itself translates; None where it
-    has no search argument for it."""
+    """Returns the number of rows in the row groups that ORC Java reads for a Spark filter. Spark translates the filter
+    to a search argument. Returns None if it cannot."""
     jvm = spark._jvm
     schema = spark.read.orc(str(path))._jdf.schema()
     filters = jvm.org.apache.spark.sql.execution.datasources.orc.OrcFilters
@@ -58,7 +58,7 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
         array[place] = name
     included = spark._sc._gateway.new_array(jvm.boolean, reader.getSchema().getMaximumId() + 1)
     for number in (0, *(reader.getSchema().findSubtype(name).getId() for name in names)):
-        included[number] = True  # indexes of no other columns are used
+        included[number] = True  # Java uses indexes of these columns only
     options = reader.options().searchArgument(argument, array).allowSARGToFilter(False).include(included)
     rows = reader.rows(options)
     batch = reader.getSchema().createRowBatch()
@@ -70,7 +70,7 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
 
 
 def our_rows(path: Path, where: Any, **options: Any) -> int:
-    """Rows of the row groups that are kept."""
+    """Returns the number of rows in the row groups that orcidx keeps."""
     total = 0
     with orcidx.open(path) as file:
         for stripe in file.scan([], where, **options).stripes():
@@ -80,7 +80,7 @@ def our_rows(path: Path, where: Any, **options: Any) -> int:
 
 
 def exceptions(path: Path, where: Any) -> set[str]:
-    """Which of ``EXCEPTIONS`` the explanation names."""
+    """Returns which of ``EXCEPTIONS`` the explanation names."""
     with orcidx.open(path) as file:
         notes = file.scan([], where).explain().notes
     return {reason for reason in EXCEPTIONS for note in notes if reason in note.text}
@@ -88,7 +88,8 @@ def exceptions(path: Path, where: Any) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bloom filter that is larger than the data it may save is not read; Java reads it anyway. Here all are."""
+    """Makes orcidx read all bloom filters, as Java does. Usually, it does not read a filter that is larger than the
+    data."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 
@@ -143,7 +144,7 @@ def test_never_more_row_groups_than_java(spark: Any, written: Path) -> None:
 
 
 def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one policy by which more is kept than by Java: the explanation says that it was the reason."""
+    """Only this rule makes orcidx keep more row groups than Java. The explanation must name it."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", 0.0)
     where = col("spread") == 5001
     with orcidx.open(written) as file:
@@ -171,7 +172,7 @@ BLOOMED = {
 
 @pytest.fixture(scope="module")
 def bloomed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows by Spark and by pyarrow, with bloom filters, in UTC."""
+    """Writes the same rows with Spark and with pyarrow, with bloom filters, in UTC."""
     folder = tmp_path_factory.mktemp("bloomed")
     options = {"orc.row.index.stride": STRIDE, "orc.bloom.filter.columns": "i,t,d,c,s", "orc.bloom.filter.fpp": 0.0001}
     frame = spark.range(20_000).coalesce(1).selectExpr(*(f"{text} as {name}" for name, text in BLOOMED.items()))
@@ -193,8 +194,8 @@ def bloomed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 
 @pytest.mark.parametrize("writer", ["spark", "pyarrow"])
 def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, Path], writer: str) -> None:
-    """No rule about what some writers convert takes a row group from blooms on int, string, date and decimal, or from
-    timestamps in UTC."""
+    """The rules about writers that convert values do not weaken bloom filters on int, string, date and decimal, or the
+    statistics and filters of timestamps in UTC."""
     path = bloomed[writer]
     start = datetime.datetime(2020, 1, 1)
     hour, year_1850 = datetime.timedelta(hours=1), datetime.datetime(1850, 1, 1)
@@ -209,7 +210,7 @@ def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, 
     }
     for present, absent in cases.values():
         assert (our_rows(path, present), our_rows(path, absent)) == (STRIDE, 0), present
-    if writer == "spark":  # which rounds before ORC gets the values, so that filters hold with any rounding
+    if writer == "spark":  # Spark rounds values before ORC gets them, so filters are valid with any rounding
         assert our_rows(path, cases["c"][1], decimal_rounding="half_up") == 0
     assert our_rows(path, col("p").between(start + 5000 * hour, start + 5999 * hour)) == STRIDE
     with orcidx.open(path) as file:
@@ -224,7 +225,8 @@ Pair = tuple[Any, Any]
 
 
 class Asker:
-    """Random search arguments on the plain columns of a file, with literals from its values and beside them."""
+    """Makes random search arguments on the flat columns of a file. Literals are values of the file, and their
+    neighbours."""
 
     def __init__(self, spark: Any, table: pa.Table, rng: np.random.Generator) -> None:
         self.jvm = spark._jvm
@@ -292,7 +294,8 @@ class Asker:
 
 
 def _literal_of(kind: pa.DataType) -> Callable[[Any], tuple[Any, ...]] | None:
-    """Literals beside a value of a type that search arguments know; of no value at all, one."""
+    """Returns a function that gives neighbours of a value as literals, or one literal if there is no value. Returns
+    None for types that search arguments do not have."""
     if pa.types.is_boolean(kind):
         return lambda value: (True, False)
     if pa.types.is_integer(kind):

@@ -1,4 +1,4 @@
-"""A short run of ``soundness``: random files, random predicates, and no row lost or invented."""
+"""A short run of ``soundness``: random files and random predicates, and scans return exactly the matching rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algebra of ``Verdict`` against sets of rows."""
+"""The operations of ``Verdict``, compared with sets of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ row_sets = st.sets(st.integers(0, ROWS - 1))
 
 @st.composite
 def facts(draw: st.DrawFn) -> tuple[Verdict, set[int]]:
-    """A verdict and the rows for which its predicate is true, which the verdict may overstate but never lack."""
+    """Draws a verdict and the rows for which its predicate is true. The verdict may have more rows, but not fewer."""
     true = draw(row_sets)
     kind = draw(st.sampled_from(["remain", "rows", "exact", "skip"]))
     if kind == "skip":

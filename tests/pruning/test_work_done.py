@@ -1,4 +1,4 @@
-"""What a selective scan reads and decompresses, against what the file's layout says it must; and damaged indexes."""
+"""A selective scan reads and decompresses only what the file's layout requires. Also, tests of damaged indexes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without compression, so that streams put back after damage lie where the positions say."""
+    """Writes a file without compression, so that damaged streams still fit the positions of the index."""
     return write(tmp_path_factory.mktemp("work") / "plain.orc", "uncompressed")
 
 
 def write(path: Path, compression: str) -> Path:
-    """A clustered key, a key spread over everything with a bloom filter, and columns to carry."""
+    """Writes a file with a clustered key, a key that is spread over all rows and has a bloom filter, and other
+    columns."""
     spread = np.random.default_rng(5).permutation(ROWS) * 2
     random = np.random.default_rng(6)
     table = pa.table(
@@ -64,7 +65,7 @@ def scan_log(path: Path, where: Any, **options: Any) -> tuple[pa.Table, Recordin
 
 
 def chunks(raw: bytes) -> list[tuple[int, int]]:
-    """(start, stop) of each compressed chunk of a stream."""
+    """Returns (start, stop) of each compressed chunk of a stream."""
     found, at = [], 0
     while at < len(raw):
         stop = at + 3 + (int.from_bytes(raw[at : at + 3], "little") >> 1)
@@ -74,7 +75,8 @@ def chunks(raw: bytes) -> list[tuple[int, int]]:
 
 
 def needed(path: Path, groups: dict[int, list[int]]) -> tuple[int, int]:
-    """Bytes and chunks of the data that hold these row groups (by stripe) in every stream, from the layout alone."""
+    """Returns how many bytes and chunks of data hold these row groups (by stripe) in every stream, computed from the
+    layout."""
     raw = path.read_bytes()
     size = count = 0
     with orcidx.open(path) as file:
@@ -101,7 +103,7 @@ def needed(path: Path, groups: dict[int, list[int]]) -> tuple[int, int]:
 
 
 def index_bytes(path: Path, blooms: set[str]) -> int:
-    """Row indexes of all columns, and the bloom filters of some."""
+    """Returns the bytes of the row indexes of all columns and the bloom filters of some columns."""
     with orcidx.open(path) as file:
         names = {node.id: node.dotted for node in file._reader.root.walk()}
         return sum(
@@ -122,10 +124,10 @@ def test_a_point_lookup_reads_the_chunks_of_its_row_group_and_little_more(big: P
     groups = [group.row_group for group in kept if group.kept]
     assert len(groups) <= 2
     size, count = needed(big, {0: groups})
-    tails = [kind for kind, _ in reader.asked].count("tail")  # none where the tail is remembered
+    tails = [kind for kind, _ in reader.asked].count("tail")  # 0 if the tail is cached
     must = tails * TAIL_REQUEST + footer + index_bytes(big, {name}) + size
     assert metrics.bytes_read <= 1.05 * must, (metrics.bytes_read, must)
-    data = metrics.bytes_read - tails * TAIL_REQUEST - index_bytes(big, {name})  # where nothing is remembered
+    data = metrics.bytes_read - tails * TAIL_REQUEST - index_bytes(big, {name})  # if nothing is cached
     assert data < big.stat().st_size / 4
     assert metrics.chunks_decompressed <= count
     assert metrics.row_groups_kept == len(groups)
@@ -251,7 +253,7 @@ def no_positions(message: Message) -> None:
 
 
 def upside_down(message: Message) -> None:
-    """Minimum above maximum."""
+    """Makes the minimum larger than the maximum."""
 
     def turn(numbers: Message) -> None:
         for item in numbers.fields:
@@ -293,7 +295,8 @@ def test_a_damaged_index_loses_no_row_and_says_so(plain: Path, kind: StreamKind,
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_limit_reads_the_row_groups_of_its_rows_alone(big: Path, local: bool) -> None:
-    """Wherever they lie: behind rows that are deleted or not selected, too."""
+    """Only the row groups of the first rows are read, even if deleted rows or rows outside the selection precede
+    them."""
     whole = pyarrow.orc.read_table(big)
     for options, rows in (
         ({}, range(10)),

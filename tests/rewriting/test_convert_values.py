@@ -41,7 +41,7 @@ def test_doubtful_values_of_csv_stay_text(tmp_path, value):
 
 
 def test_the_whole_file_is_asked_not_its_first_block(tmp_path):
-    first = "1234567,1234567,true\n" * 60_000  # more than the first block, which pyarrow takes types from
+    first = "1234567,1234567,true\n" * 60_000  # longer than the first block, from which pyarrow infers types
     found = from_csv(tmp_path, f"a,b,c\n{first}007,1.5,1\n")
     assert found.schema.types == [pa.string(), pa.float64(), pa.string()]
     assert list(found.slice(60_000).to_pylist()[0].values()) == ["007", 1.5, "1"]
@@ -72,7 +72,7 @@ def test_a_nan_of_csv_is_no_null(tmp_path):
 
 
 def test_random_csv_columns_keep_their_values(tmp_path):
-    """Each value comes back as its text, or as a number equal to it."""
+    """Each value is stored as its text, or as a number that is equal to it."""
     seeded = random.Random(7)
     kinds = [
         lambda: str(seeded.randrange(-(10**18), 10**18)),
@@ -122,7 +122,7 @@ def test_json_that_names_a_field_twice_is_refused(tmp_path):
 
 
 def test_two_columns_of_one_name_do_not_become_json(tmp_path):
-    """One of the two was lost."""
+    """One of the two columns was lost before."""
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     nested = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for number, table in enumerate(
@@ -157,7 +157,7 @@ def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
     ],
 )
 def test_times_of_json_keep_their_zone(tmp_path, texts, kind, nested):
-    """Times with a zone were read as times on a clock, of UTC, also beside those without one."""
+    """Times with a zone were read as UTC wall clocks before, also in columns where other times have no zone."""
     rows = [{"r": {"l": [{"a": text}]}} if nested else {"a": text} for text in texts]
     found = from_json(tmp_path, [json.dumps(row) for row in rows])
     times = pc.struct_field(pc.list_flatten(pc.struct_field(found["r"], "l")), "a") if nested else found["a"]

@@ -1,4 +1,4 @@
-"""Damage that decodes goes into no copy that was verified, and into no repaired file."""
+"""Damaged values that can be decoded are not copied into a verified copy or a repaired file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from orcidx.storage import describe_source
 
 
 def damaged(path: Path, **options: Any) -> Path:
-    """Two stripes of three row groups; one value of the second stripe's second group is another than was written."""
+    """Writes a file with two stripes of three row groups, and changes one value in the second row group of the second
+    stripe."""
     doubles = [float(number) for number in range(6000)]
     with orcidx.OrcWriter(
         path, pa.schema([("x", pa.float64())]), compression="uncompressed", row_index_stride=1000, **options
@@ -41,7 +42,8 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
     target = tmp_path / "out.orc"
     given = sources if how.get("merge") else source
     stripe = r"stripe 1, row group 1, column x\): the maximum is 4999.0, but the values include 9000000000.0"
-    if how.get("bloom_filters"):  # whose stripes get statistics of what was decoded
+    # With new bloom filters, the stripes are decoded and get new statistics.
+    if how.get("bloom_filters"):
         stripe = "statistics"
     with pytest.raises(orcidx.CorruptFile, match=rf"{stripe}.*no file was published.*a\.orc") as caught:
         orcidx.rewrite(given, target, **how)
@@ -53,7 +55,7 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
 
 @pytest.mark.parametrize("how", [{"sort_by": "x"}, {"cluster_by": ["x"]}, {"merge": True, "sort_by": "x"}])
 def test_rows_that_are_encoded_anew_are_of_sound_values(tmp_path: Path, how: dict[str, Any]) -> None:
-    """The new file's statistics would hide that a value is another than was written."""
+    """Without the check, the statistics of the new file would include the wrong value and hide the damage."""
     sources = [tmp_path / "b.orc", damaged(tmp_path / "a.orc")] if how.get("merge") else damaged(tmp_path / "a.orc")
     if isinstance(sources, list):
         orcidx.write_table(pa.table({"x": [1.0]}), sources[0])

@@ -1,4 +1,4 @@
-"""What a rewrite says of what it made worse: a larger file, lookups that read more; and the chunks of ordered rows."""
+"""A rewrite says what it made worse: a larger file, or lookups that read more. Also, the chunk size of sorted rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_larger_result_is_told(stored: Path) -> None:
 
 
 def test_ordered_rows_get_small_chunks(stored: Path) -> None:
-    """A row group was a twelfth of a chunk, all of which a lookup reads."""
+    """A row group was a twelfth of a chunk before, and a lookup reads the whole chunk."""
     sizes = {}
     large = stored.with_name("large.orc")
     orcidx.write_table(orcidx.read_table(stored), large)

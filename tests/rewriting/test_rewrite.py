@@ -1,4 +1,5 @@
-"""``orcidx.rewrite``: each way gives the same rows, to orcidx, pyarrow and pyorc, and evidence that is never wrong."""
+"""``orcidx.rewrite``: after each kind of rewrite, orcidx, pyarrow and pyorc read the same rows, and no evidence is
+wrong."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def check_readers(path: str, expected: pa.Table) -> None:
 
 
 def check_evidence(path: str, expected: pa.Table) -> None:
-    """Each question is answered as without indexes, and by row groups alone."""
+    """Checks that each question has the same answer with indexes, without them, and by row groups alone."""
     file = orcidx.open(path)
     for row, names in ((0, ("id", "city", "at")), (len(expected) - 1, ("price", "day", "x"))):
         for name in names:
@@ -134,7 +135,7 @@ def test_copies_are_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("from_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("to_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 def test_positions_survive_every_pair_of_codecs(tmp_path, from_codec, to_codec):
-    """Chunks shorter than row groups, and positions within them."""
+    """Chunks are shorter than row groups, and positions point into them."""
     source = make(tmp_path / "a.orc", compression=from_codec, compression_block_size=1 << 10)
     orcidx.rewrite(source, tmp_path / "b.orc", compression=to_codec, compression_block_size=3000)
     file = orcidx.open(tmp_path / "b.orc")
@@ -163,7 +164,7 @@ def test_merging_copies_stripes_and_merges_statistics(tmp_path):
 
 
 def test_files_of_two_writers_are_indexed_anew(tmp_path):
-    """Else what is not believed of one would be believed in the file of both."""
+    """Otherwise, evidence of a writer that is not trusted would be trusted in the merged file."""
     make(tmp_path / "a.orc", "orcidx", compression="zstd", bloom_filter_columns=["city"])
     make(tmp_path / "b.orc", "pyarrow", table(1), compression="zstd")
     sources = [tmp_path / "a.orc", tmp_path / "b.orc"]
@@ -219,7 +220,7 @@ def test_sorting(tmp_path, memory, keys):
 
 
 def test_a_sort_spills_into_the_temporary_directory(tmp_path, monkeypatch):
-    """DuckDB's own choice is the working directory, which may not be writable."""
+    """DuckDB's default is the working directory, which may not be writable."""
     duckdb = pytest.importorskip("duckdb")
     connect = duckdb.connect
     given = []
@@ -267,7 +268,7 @@ def test_clustering_narrows_both_columns(tmp_path):
 
 
 def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
-    """A long tail of rare values takes few of the bits, so that the frequent ones are kept apart."""
+    """Many rare values get few of the bits, so that the frequent values are kept apart."""
     rng = np.random.default_rng(3)
     frequent = [rng.integers(0, 1000, 40_000) for _ in "ab"]
     rare = [rng.integers(1000, 10**9, 40_000) for _ in "ab"]
@@ -276,11 +277,11 @@ def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
     orcidx.rewrite(source, tmp_path / "b.orc", cluster_by=["a", "b"], row_index_stride=400)
     with orcidx.open(tmp_path / "b.orc") as file:
         kept = [file.scan(where=f"{name} = 500").explain().funnel[2].after for name in "ab"]
-    assert max(kept) <= 24  # of 100; 10 by 10 tiles would be 10
+    assert max(kept) <= 24  # of 100 row groups; perfect tiles of 10 by 10 would keep 10
 
 
 def test_filters_of_booleans_do_not_stop_a_rewrite(tmp_path):
-    """pyarrow makes filters of every column that it is told, booleans too."""
+    """pyarrow writes bloom filters for every named column, also for booleans."""
     data = pa.table({"b": [True, False] * 50, "id": range(100), "s": [{"x": i} for i in range(100)]})
     orc.write_table(data, tmp_path / "a.orc", bloom_filter_columns=[1, 2, 3, 4])
     orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by=[("id", "descending")])
@@ -324,7 +325,7 @@ def test_a_damaged_source_leaves_nothing(tmp_path, options):
     raw = bytearray(Path(source).read_bytes())
     first = orcidx.open(source).stripes[0]
     at = first.footer_offset if not options else first.offset + first.index_length
-    raw[at : at + 3] = b"\xfe\xff\xff"  # a chunk longer than the file
+    raw[at : at + 3] = b"\xfe\xff\xff"  # the header of a chunk that is longer than the file
     Path(source).write_bytes(raw)
     with pytest.raises(CorruptFile, match=r"a\.orc"):
         orcidx.rewrite(source, tmp_path / "b.orc", **options)
@@ -332,7 +333,7 @@ def test_a_damaged_source_leaves_nothing(tmp_path, options):
 
 
 def test_a_row_index_that_cannot_be_patched(tmp_path, monkeypatch):
-    """Positions that name no chunk: the rows are encoded instead, and that is said."""
+    """If positions point to no chunk, the rows are encoded again, and the result says so."""
     source = make(tmp_path / "a.orc", compression="uncompressed")
     right = stripes.read_row_index
 
@@ -460,7 +461,7 @@ def test_to_a_url_and_from_bytes(tmp_path):
 
 
 def test_statistics_that_cannot_be_merged_are_left_out():
-    """A typed part without both bounds would make ORC Java skip everything."""
+    """Type-specific statistics with only one of the two bounds would make ORC Java skip all rows."""
     from orcidx.orc.kinds import TypeKind
     from orcidx.orc_writer.messages import blob, sint, uint
 
@@ -476,7 +477,7 @@ def test_statistics_that_cannot_be_merged_are_left_out():
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
-    """NaN before nulls, equal rows as they were; DuckDB has NaN first where it sorts downwards."""
+    """NaN comes before nulls, and equal rows keep their order. DuckDB itself has NaN first in descending order."""
     pytest.importorskip("duckdb")
     rng = np.random.default_rng(5)
     choices = [float("nan"), None, 0.0, -0.0, float("inf"), -float("inf"), 1.5, -2.0]

@@ -1,4 +1,5 @@
-"""Random tables of every type, rewritten with random options: the same rows, and lookups that lose none."""
+"""Random tables of every type are rewritten with random options. The rows are the same, and lookups lose none of
+them."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def check(seed: int, directory) -> None:
     rng = np.random.default_rng(seed)
     rows = int(rng.integers(1, 1000))
     data = table(rng, rows, str(rng.choice(["none", "some", "all", "group"])), 500)
-    data = data.drop_columns(["seconds", "millis", "micros", "instant"])  # beyond the years of nanoseconds
+    # These columns have years outside the range of nanoseconds.
+    data = data.drop_columns(["seconds", "millis", "micros", "instant"])
     source, target = str(directory / "a.orc"), str(directory / "b.orc")
     codec, stride = str(rng.choice(CODECS)), int(rng.choice([100, 1000, 10_000]))
     if rng.random() < 0.5:

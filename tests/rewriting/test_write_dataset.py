@@ -1,4 +1,5 @@
-"""``orcidx.write_dataset``: partitions that every reader gives back, files of even size, calls that complete others."""
+"""``orcidx.write_dataset``: all readers return the partitions, files have even sizes, and calls complete killed
+calls."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ LATE = [
 
 @pytest.mark.parametrize("values", LATE, ids=lambda value: str(value.type))
 def test_years_that_have_no_text(tmp_path, values):
-    """They ended in Python's own OverflowError."""
+    """Such years raised Python's own OverflowError before."""
     with pytest.raises(orcidx.errors.ValueOutOfRange, match="before year 1 or after year 9999") as caught:
         orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
     assert caught.value.column == "k"
@@ -149,7 +150,7 @@ def test_a_second_call_writes_nothing(tmp_path):
 @pytest.mark.parametrize("after", [1, 3, 5])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_call_that_is_killed_is_completed(tmp_path, monkeypatch, after, when):
-    """Between two files, and between a file and the manifest."""
+    """The call is killed between two files, or between a file and the manifest."""
     calls = 0
     right = OrcWriter.close
 
@@ -198,7 +199,7 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
 
 
 def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch):
-    """It names every file: written after each, it was 5 GB for ten thousand of them."""
+    """The manifest names every file. For ten thousand files, writing it after each file wrote 5 GB."""
     puts, put = [], Folder.put
 
     def counted(self, name, data):
@@ -287,7 +288,7 @@ def test_partitions_keep_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_path):
-    """It returned as if it had written, and wrote nothing."""
+    """The second call wrote nothing before, but returned as if it had written."""
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     given = {"partition_by": "p"}
     first = orcidx.write_dataset(rows, tmp_path, **given)

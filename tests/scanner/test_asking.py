@@ -1,4 +1,4 @@
-"""What cannot be asked is refused with a reason and what to do; limits hold wherever a scan is looked at."""
+"""Invalid requests raise an error with the reason and what to do. Limits apply to every method of a scan."""
 
 import pickle
 
@@ -133,7 +133,7 @@ def test_a_scan_with_a_file_index_pickles(path):
         assert split.scan().to_table() == scan.to_table()
 
 
-# ---------------------------------------------------------------------- what is no ORC file
+# ---------------------------------------------------------------------- files that are not ORC
 
 
 def half(data):

@@ -1,5 +1,8 @@
-"""Async passes that are cancelled or left: what is cancelled says so, nothing is closed under anybody's feet, the event
-loop waits for nothing, and asyncio has nothing to complain of."""
+"""Async scans that are cancelled, or not read to the end.
+
+A cancelled scan raises CancelledError. Nothing is closed while it is used, the event loop does not wait, and asyncio
+reports no problem.
+"""
 
 import asyncio
 import logging
@@ -37,10 +40,11 @@ def files(tmp_path):
 
 
 def run_checked(main):
-    """Runs it in asyncio's debug mode, which tells of what was never awaited or retrieved."""
+    """Runs ``main`` in asyncio's debug mode, which reports coroutines that were never awaited and lost exceptions."""
 
     async def checked():
-        asyncio.get_running_loop().slow_callback_duration = 3600  # not of what a busy machine takes long for
+        # Do not report slow callbacks, because the machine may be busy.
+        asyncio.get_running_loop().slow_callback_duration = 3600
         return await main
 
     return asyncio.run(checked(), debug=True)
@@ -71,7 +75,8 @@ def test_a_call_off_the_loop_is_waited_for_however_often_it_is_cancelled(cancell
 
 @pytest.mark.parametrize("kind", ["files", "table"])
 def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch, silent):
-    """Cancelled while a batch is made: ``ValueError: generator already executing`` came of a table."""
+    """The scan is cancelled while it makes a batch. For a table, this raised ``ValueError: generator already
+    executing``."""
     begun, end = threading.Event(), threading.Event()
     monkeypatch.setattr("orcidx.scanner.file_scan.read_stripe", held(begun, end))
     scan = orcidx.scan(files, batch_size=100) if kind == "files" else open_table(TABLE).scan(batch_size=100)
@@ -94,7 +99,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
 
 
 def held(begun, end):
-    """A stripe whose decoding begins, and goes on when it is told."""
+    """Returns a replacement of ``read_stripe`` that sets ``begun`` and then waits for ``end``."""
 
     def steps(*args, **kwargs):
         begun.set()
@@ -128,7 +133,7 @@ def test_leaving_a_pass_closes_nothing_on_the_loop(files, monkeypatch, silent):
 
 
 class Failing:
-    """Remote storage whose every answer fails, when it is told to."""
+    """Remote storage in which every request waits for ``go`` and then fails."""
 
     is_local = False
     name = "failing"

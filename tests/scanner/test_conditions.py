@@ -1,5 +1,5 @@
-"""Rows under a condition: predicates by encodings and densities beside pyarrow's evaluation, each short cut on and off,
-and the work that is done for them."""
+"""Rows under a condition. Predicates on many encodings and densities are compared with pyarrow, with each short cut on
+and off. Also, tests of the work that is done."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_column(rng: np.random.Generator, values: Any, kind: pa.DataType, *, nulls:
 
 
 def a_table(rng: np.random.Generator) -> pa.Table:
-    """Values that come together and values that are scattered, of each type that a comparison is made for."""
+    """Returns a table with clustered and scattered values of each type that has comparisons."""
     nulls = float(rng.choice([0, 0.1]))
     step = int(rng.choice([1, 40, 900]))
     codes = np.repeat(rng.integers(0, len(WORDS), ROWS // step + 1), step)[:ROWS]
@@ -99,14 +99,14 @@ BESIDE: dict[type, Any] = {
 
 
 def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
-    """A leaf, and what pyarrow says of it: a boolean array with nulls."""
+    """Returns a leaf and pyarrow's result for it, a boolean array with nulls."""
     name = str(rng.choice([name for name in table.column_names if name != KEPT]))
     column = table[name].combine_chunks()
 
     values = [value for value in column.to_pylist() if value is not None and value == value]
 
     def one() -> Any:
-        """A value of the column, or one beside it."""
+        """Returns a value of the column, or a neighbour of one."""
         value = values[int(rng.integers(len(values)))]
         return BESIDE.get(type(value), lambda value: value)(value) if rng.random() < 0.3 else value
 
@@ -121,7 +121,7 @@ def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
     elif op is Op.IN:
         literals = tuple(one() for _ in range(int(rng.integers(1, 12))))
         found = pc.is_in(column, pa.array(literals, column.type))
-        if name == "double":  # IN is equality with one of them, for which the zeros are one value
+        if name == "double":  # IN compares by equality, for which -0.0 and 0.0 are one value
             found = pc.or_(found, pc.and_(pc.equal(column, 0.0).fill_null(False), pa.scalar(0.0 in literals)))
         truth = pc.if_else(column.is_valid(), found, None)
     elif op is Op.BETWEEN:
@@ -145,7 +145,7 @@ def a_predicate(rng: np.random.Generator, table: pa.Table, leaves: int) -> tuple
 
 
 def bits(table: pa.Table) -> pa.Table:
-    """The table with the bits of its doubles, so that NaN equals itself and the zeros differ."""
+    """Returns the table with its doubles as bits, so that NaN equals itself, and -0.0 and 0.0 differ."""
     for place, name in enumerate(table.column_names):
         if pa.types.is_floating(table.schema.field(name).type):
             table = table.set_column(place, name, table[name].combine_chunks().view(pa.int64()))
@@ -156,7 +156,7 @@ def bits(table: pa.Table) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[pa.Table, Path]]:
     rng = np.random.default_rng([20261123, 27])
     made = []
-    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # one row group: decoded at once
+    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # stripes have one row group, which is decoded at once
     several = {"stripe_size": 40_000, "row_index_stride": 500}
     for number, (threshold, sizes) in enumerate([(0.8, several), (1.0, several), (0.0, several), (0.8, small)]):
         table = a_table(rng)
@@ -206,7 +206,7 @@ def words(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The sizes of the dictionaries of which leaves were asked."""
+    """Yields a list with the sizes of the dictionaries on which leaves were evaluated."""
     sizes: list[int] = []
     plain = dictionary_answers.DictionaryAnswer.__init__
 
@@ -258,8 +258,8 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
 
 
 def test_columns_are_decoded_ahead_under_a_condition(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spans of all columns, where all rows survive; of the predicate's, where some fall, since the others are kept
-    while they are decoded."""
+    """If all rows survive, threads decode spans of all columns ahead. If some rows are dropped, they decode only the
+    columns of the predicate, because other columns are filtered while they are decoded."""
     expected: list[int] = []
     plain = decode_ahead.DecodeAhead.expect
     monkeypatch.setattr(

@@ -1,6 +1,6 @@
-"""Conditions that pyarrow evaluates, on columns of directories, missing columns, the file's name and columns of files.
+"""Conditions that pyarrow evaluates, on partition columns, missing columns, the file path and stored columns.
 
-Those of columns that have one value in a file have nothing to decode. They kept every row of every file.
+Conditions on columns that have one value per file need no decoding. They kept every row of every file before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ SCHEMA = pa.schema({"id": pa.int64(), "v": pa.int64(), "gone": pa.int64(), "p": 
 
 
 def sound(root: Path, rng: np.random.Generator) -> pa.Table:
-    """Files in ``p=``/``q=`` directories, without the column ``gone``; and their rows in the order of a scan."""
+    """Writes files in ``p=``/``q=`` directories, without the column ``gone``. Returns their rows in the order of a
+    scan."""
     tables = {}
     for number, p in enumerate(PARTITIONS):
         for q in ("a", "b c"):
@@ -54,7 +55,7 @@ COMPARISONS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, ">=": pc.greater
 
 
 def condition(rng: np.random.Generator, table: pa.Table, depth: int = 2) -> tuple[str, Any]:
-    """A text, and which rows it means by pyarrow's functions over the table."""
+    """Returns a condition as text, and its result by pyarrow's functions over the table."""
     if depth and rng.random() < 0.4:
         (one, first), (other, second) = (condition(rng, table, depth - 1) for _ in range(2))
         word, joined = [("AND", pc.and_kleene), ("OR", pc.or_kleene)][int(rng.integers(2))]
@@ -110,7 +111,7 @@ def test_a_condition_of_no_column(tmp_path: Path, rng: np.random.Generator) -> N
 
 
 def test_the_name_of_the_file(tmp_path: Path, rng: np.random.Generator) -> None:
-    """It is counted by, too, which was an error."""
+    """``count_rows`` takes conditions on the file path, too. This was an error before."""
     table = sound(tmp_path, rng)
     for where, rows in (
         ("length(file_path) > 1000", 0),

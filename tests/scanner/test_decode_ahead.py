@@ -1,5 +1,5 @@
-"""Columns that threads decode ahead: the same batches, errors and counters for any number of threads, and no more
-ahead than was said."""
+"""Columns that threads decode ahead. Batches, errors and counters are the same for any number of threads, and no more
+than allowed is decoded ahead."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Several stripes of many row groups, too large to be read at once."""
+    """Writes several stripes of many row groups, which are too large to be read at once."""
     path = tmp_path_factory.mktemp("ahead") / "file.orc"
     sizes = {"row_index_stride": 100, "stripe_size": 60_000, "compression_block_size": 1 << 10}
     orcidx.write_table(table, path, compression="zstd", **sizes)
-    while open_reader(str(path)).identity is None:  # a file so young has no cached metadata, and more requests
+    while open_reader(str(path)).identity is None:  # metadata of a new file is not cached, which causes more requests
         time.sleep(0.05)
     return str(path)
 
@@ -72,7 +72,7 @@ Outcome = tuple[list[pa.RecordBatch], str, dict[str, Any]]
 
 
 def outcome(path: str, threads: int, *, requests: bool = True, **options: Any) -> Outcome:
-    """The batches of a scan, the error that ended it, and its counters."""
+    """Returns the batches of a scan, the error that ended it, and its counters."""
     pa.set_cpu_count(threads)
     forget_metadata()
     batches: list[pa.RecordBatch] = []
@@ -88,7 +88,7 @@ def outcome(path: str, threads: int, *, requests: bool = True, **options: Any) -
     except OrcidxError as error:
         failed = f"{type(error).__name__}: {error}"
     counted.pop("seconds", None)
-    if failed:  # what was read on the way to it is no promise
+    if failed:  # counters before an error may differ
         counted = {}
     if not requests:
         counted = {name: value for name, value in counted.items() if name not in ("requests", "bytes_read")}
@@ -126,7 +126,8 @@ def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_caller_who_takes_his_time_with_a_column_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others begin his next spans, and he takes what they have when he comes back sooner again."""
+    """While the caller is slow, other threads begin the next spans. When the caller is fast again, it takes their
+    results."""
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     with orcidx.open(path) as file:
@@ -153,7 +154,7 @@ def test_any_number_of_threads(path: str, table: pa.Table, query: dict[str, Any]
 
 
 def test_batches_that_turn_out_too_large(path: str, table: pa.Table) -> None:
-    """Rows grow behind the first ones: what was ahead is read again, in halves."""
+    """Later rows are larger than the first ones. So the batches that were decoded ahead are read again, in halves."""
     for batch_bytes in (9000, 20_000):
         first = outcome(path, 1, batch_bytes=batch_bytes)
         assert pa.Table.from_batches(first[0]).equals(table)
@@ -174,7 +175,7 @@ def test_examples(golden_orc: Path) -> None:
     ids=["all", "a column alone"],
 )
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
-    """An error waits for the turn of its rows, and is the one that one thread meets first."""
+    """An error is raised when its rows are due. It is the error that a single thread would find first."""
     data = Path(path).read_bytes()
     random = np.random.default_rng(seed)
     failures = 0
@@ -190,7 +191,7 @@ def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: 
 
 
 class Begun:
-    """Counts the spans of every stripe that were begun, and the bytes set aside for those ahead."""
+    """Counts the spans that were begun in every stripe, and the bytes reserved for spans ahead."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spans = 0
@@ -232,7 +233,7 @@ def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A descriptor is closed when nobody reads from it any more."""
+    """A file descriptor is closed only when no thread reads from it."""
     pa.set_cpu_count(2)
     begun, go_on, order = threading.Event(), threading.Event(), []
     caller = threading.current_thread()
@@ -250,7 +251,7 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
         next(batches)
         next(batches)
         monkeypatch.setattr(ColumnCursor, "read", slow)
-        # A column that threads begin only now; the caller goes on to the next batch where none of them is faster.
+        # Waits until another thread begins a column. If none does, the caller reads the next batch.
         for _ in range(3):
             if begun.wait(0.2):
                 break
@@ -263,7 +264,7 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The later column of the earlier rows is told, not the earlier column of later rows."""
+    """The error is that of a later column in earlier rows, not that of an earlier column in later rows."""
     read = ColumnCursor.read
 
     def failing(cursor: ColumnCursor, start: int, *arguments: Any) -> pa.Array:
@@ -279,7 +280,7 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
 
 
 class Asked:
-    """Counts how often threads were asked to decompress chunks, and keeps the columns whose chunks those are."""
+    """Counts how often threads were asked to decompress chunks, and keeps the cursors of these columns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -303,7 +304,7 @@ class Asked:
 
 @pytest.mark.parametrize("name", ["text", "struct"])
 def test_chunks_of_a_column_alone_are_decompressed_ahead(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Threads that have no column of their own decompress what those who have come to next."""
+    """Threads without a column decompress the next chunks for threads that decode a column."""
     asked = Asked(monkeypatch)
     for batch_size in (100, 400):
         same_for_all(path, columns=[name], batch_size=batch_size)

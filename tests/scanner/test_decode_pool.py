@@ -1,4 +1,4 @@
-"""The pool on which columns decode: whoever resizes it, and whenever the interpreter ends."""
+"""The thread pool that decodes columns: any thread may resize it, and the interpreter may end at any time."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def cpus():
 
 
 def test_the_pool_may_be_resized_by_another_thread_at_any_time(cpus):
-    """Between the look-up of the pool and the hand-over of tasks it was shut down: RuntimeError."""
+    """The pool was shut down between its look-up and the start of tasks, which raised RuntimeError."""
     end, failures = threading.Event(), []
 
     def work(size):

@@ -1,4 +1,4 @@
-"""The example files of Apache ORC against their expected rows, forwards and by seeking to every row group."""
+"""The example files of Apache ORC are compared with their expected rows, read forwards and from every row group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READABLE = [name for name in names_of(GOLDEN_ORC, "*.orc") if not str(name).star
 
 
 def shown(value: Any, kind: pa.DataType) -> Any:
-    """A value as the expected files print it."""
+    """Returns a value in the form of the expected files."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -69,12 +69,12 @@ def stamp(nanos: int) -> str:
 def same(expected: Any, got: Any) -> bool:
     if isinstance(expected, dict):
         if got is None and expected.keys() == {"tag", "value"}:
-            return expected["value"] is None  # an Arrow union has no null of its own
+            return expected["value"] is None  # an Arrow union has no validity bitmap
         return isinstance(got, dict) and expected.keys() == got.keys() and all(same(expected[k], got[k]) for k in got)
     if isinstance(expected, list):
         return isinstance(got, list) and len(expected) == len(got) and all(map(same, expected, got))
     if isinstance(expected, Decimal) and isinstance(got, (int, Decimal)):
-        # Java prints a float or double in the fewest digits that tell it apart; so does repr of a double.
+        # Java prints a float or double with the fewest digits that identify it, like ``repr`` of a Python float.
         return expected == got or float(expected) == float(got)
     return bool(expected == got)
 
@@ -98,7 +98,7 @@ def test_rows_equal_the_expected_ones(name: str, golden_orc: Path) -> None:
 
 
 def floats(column: pa.ChunkedArray) -> list[Any]:
-    """float32 values as Java prints them: the shortest text that reads back as the same float."""
+    """Returns float32 values as Java prints them: the shortest text that gives the same float."""
     if pa.types.is_float32(column.type):
         texts = column.cast(pa.string()).to_pylist()
         return [None if text is None else Decimal(text) for text in texts]
@@ -107,7 +107,7 @@ def floats(column: pa.ChunkedArray) -> list[Any]:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_any_row_range_reads_like_the_whole(name: str, golden_orc: Path) -> None:
-    """Backwards to the start of every row group by its positions."""
+    """Reads backwards from the start of every row group, by its positions."""
     with orcidx.open(golden_orc / name) as f:
         whole = f.read(timestamp_unit="us")
         starts = [start for start in row_group_starts(f) if start < f.num_rows]

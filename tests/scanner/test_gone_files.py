@@ -1,4 +1,4 @@
-"""Files that were listed and are not there when a scan comes to them: explain and report tell, a read raises."""
+"""Files that were listed and are deleted before a scan reads them. Explain and report name them, and a read raises."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ READS: dict[str, Any] = {
 @pytest.mark.parametrize("gone", [0, 1])
 @pytest.mark.parametrize("read", READS)
 def test_a_read_says_which_file_is_gone(tmp_path: Path, read: str, gone: int) -> None:
-    """It ended in FileNotFoundError, as if its caller had named the file."""
+    """The read raised a plain FileNotFoundError before, as if the caller had named the file."""
     folder = written(tmp_path / "d")
     scan = orcidx.scan(folder)
     (folder / f"{gone}.orc").unlink()
@@ -80,7 +80,7 @@ def test_other_reads_say_which_file_is_gone(tmp_path: Path) -> None:
             read()
     with pytest.raises(FileNotFoundError) as caught:
         orcidx.open(folder / "1.orc")
-    assert not isinstance(caught.value, FileGone)  # nobody said that it is there
+    assert not isinstance(caught.value, FileGone)  # no listing named this file
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def _dropped(source: Any) -> Any:
 @pytest.mark.parametrize("opens_first", [False, True])
 def test_a_remote_file_that_is_gone(opens_first: bool) -> None:
     memory = fsspec.filesystem("memory")
-    for number in range(12):  # of which 8 are opened ahead
+    for number in range(12):  # 8 files are opened ahead
         orcidx.write_table(pa.table({"id": range(10)}), f"memory://gone/{number:02}.orc")
     scan = orcidx.scan("memory://gone/", batch_size=10)
     batches = scan.to_batches() if opens_first else None

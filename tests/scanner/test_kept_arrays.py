@@ -1,4 +1,4 @@
-"""The compiled passes that keep rows beside pyarrow's filter."""
+"""The compiled loops that keep rows give the same results as pyarrow's filter."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("at", [0, 1, 1022, 1023, 1024, 2047, 2999])
 def test_one_string_of_another_length_among_equal_ones(at: int, kind: pa.DataType) -> None:
-    """Equal lengths are copied as numbers are."""
+    """Strings of equal length are copied like numbers, so one of another length must be noticed."""
     texts = ["abcd"] * 3000
     texts[at] = "other"
     array, mask = pa.array(texts, kind), np.arange(3000) % 5 != 3
@@ -90,7 +90,7 @@ def test_one_string_of_another_length_among_equal_ones(at: int, kind: pa.DataTyp
 
 
 def copied(array: pa.Array) -> pa.Array:
-    """With buffers of its own that may be changed, as a reader makes them."""
+    """Returns a copy with its own mutable buffers, as a reader makes them."""
     buffers = []
     for one in array.buffers():
         mine = None if one is None else pa.allocate_buffer(one.size)
@@ -161,7 +161,7 @@ def test_strings_that_do_not_fit() -> None:
 
 
 def test_how_kept_rows_lie(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their numbers, first runs and ends, beside the same found by NumPy."""
+    """The numbers, first runs and ends of kept rows are compared with NumPy's results."""
     for _ in range(ROUNDS * 10):
         mask = mask_of(rng, int(rng.choice([0, 1, 7, 8, 31, 32, 33, 64, 300])))
         monkeypatch.setattr(kept_arrays, "ENABLED", True)

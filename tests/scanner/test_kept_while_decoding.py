@@ -1,4 +1,4 @@
-"""Columns whose rows are kept while they are decoded: the same rows and batches as pyarrow's filter gives, whatever is
+"""Columns that are filtered while they are decoded. Rows and batches are the same as with pyarrow's filter, whatever is
 turned off, with one thread and with two."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def column(kind: pa.DataType, rng: np.random.Generator, rows: int, nulls: float)
         same = bool(rng.random() < 0.6)
         letters = np.array([chr(ord("a") + i) * (length if same else 1 + i % length) for i in range(26)])
         values = pa.array(letters[rng.integers(0, 26, rows)])
-        if rng.random() < 0.3:  # not ASCII, and unique enough to be stored directly
+        if rng.random() < 0.3:  # not ASCII, and so many different texts that no dictionary is used
             values = pc.binary_join_element_wise(values, pa.array(numbers).cast(pa.string()), "é")
     elif pa.types.is_decimal(kind):
         values = pa.array(numbers).cast(pa.decimal128(38, 0)).cast(pa.decimal128(38, kind.scale)).cast(kind)
@@ -107,20 +107,22 @@ def test_random_conditions_keep_the_same_rows(
             found = pa.Table.from_batches(one, expected.schema)
             found.validate(full=True)
             assert found.equals(expected), (where, options)
-            for other in (plain, slow):  # which are joined by bytes, of buffers with room for one more
+            # These join batches by the bytes of their buffers, which have space for one more value.
+            for other in (plain, slow):
                 assert pa.Table.from_batches(other, expected.schema).equals(expected), (where, options)
             assert [batch.num_rows for batch in two] == [batch.num_rows for batch in one], (where, options)
             assert all(map(pa.RecordBatch.equals, two, one)), (where, options)
 
 
 def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
-    """As it is where all rows are read."""
+    """A damaged value raises an error even if the condition drops its row, as if all rows were read."""
     rows = 50_000
     numbers = pa.array(np.arange(rows) % 90).cast(pa.decimal128(38, 0)).cast(pa.decimal128(4, 0))
     path = tmp_path / "rows.orc"
     orcidx.write_table(pa.table({"asked": np.arange(rows) % 7, "number": numbers}), path, compression="uncompressed")
     stored = bytearray(path.read_bytes())
-    # 40 and 41 follow each other as single bytes, 80 and 82; made one varint that has more digits than two
+    # The values 40 and 41 are stored as the bytes 80 and 82. The change joins them to one varint of more than two
+    # digits.
     at = stored.index(bytes([80, 82, 84]))
     stored[at : at + 3] = bytes([0xD0, 0xD2, 0x54])
     path.write_bytes(stored)
@@ -132,7 +134,7 @@ def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_what_falls_claims_memory_too(tmp_path: Path) -> None:
-    """So batches under a condition have at most as many bytes before rows fall as others have after."""
+    """Rows that a condition drops count in the limit of a batch's bytes, too."""
     rows = 60_000
     table = pa.table({"asked": np.arange(rows) % 3, "x": np.arange(rows), "y": np.arange(rows) * 2.0})
     path = tmp_path / "rows.orc"

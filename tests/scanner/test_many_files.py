@@ -29,7 +29,8 @@ def write(path, first, rows=ROWS, **more):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Four files of 1,000 rows in Hive directories: years 2023 and 2024, and a city that is once null."""
+    """Writes four files of 1,000 rows in Hive directories, with the years 2023 and 2024, and a city that is null
+    once."""
     cities = ["no", "se", "no", "__HIVE_DEFAULT_PARTITION__"]
     for i, city in enumerate(cities):
         write(tmp_path / f"year={2023 + i // 2}" / f"city={city}" / f"{i}.orc", i * ROWS)
@@ -39,7 +40,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Paths of the local files that were opened, and those that are open."""
+    """Returns lists of the local files that were opened, and of those that are still open."""
     paths, still = [], set()
     start, close = local.LocalReader.__init__, local.LocalReader.close
 
@@ -87,7 +88,7 @@ def test_nothing_to_scan(tmp_path):
 
 
 def test_empty_files_of_a_directory_are_left_out(tmp_path):
-    (tmp_path / "a.orc").touch()  # Hive writes such
+    (tmp_path / "a.orc").touch()  # Hive writes such empty files
     write(tmp_path / "b.orc", 5, 3)
     assert orcidx.scan(tmp_path).to_table().column("id").to_pylist() == [5, 6, 7]
 
@@ -192,7 +193,7 @@ def test_the_example_files_scan_as_one(golden_orc):
     assert table.drop_columns(["file_path"]).slice(0, single[0].num_rows).equals(single[0])
 
 
-# ---------------------------------------------------------------------- per-file things
+# ---------------------------------------------------------------------- options for single files
 
 
 def test_selections_deletion_vectors_and_indexes_by_path(tree):
@@ -228,7 +229,7 @@ def test_a_damaged_file_index_keeps_the_rows(tree):
         orcidx.scan(file, where="text = 'v3'", file_index={file: b"no index"}, strict_index=True).count_rows()
 
 
-# ---------------------------------------------------------------------- passes
+# ---------------------------------------------------------------------- iterating over batches
 
 
 @given(
@@ -260,7 +261,7 @@ def test_limit_and_batches(tmp_path_factory, limit, batch_size, low, files, filt
 
 def test_early_close_frees_the_files(tree, opened):
     paths, still = opened
-    for i in range(4, 20):  # some are opened ahead, how many is a matter of time
+    for i in range(4, 20):  # some files are opened ahead, and their number depends on timing
         write(tree / "year=2024" / "city=se" / f"{i}.orc", i * ROWS)
     with orcidx.scan(tree, batch_size=500).to_batches() as batches:
         next(batches)

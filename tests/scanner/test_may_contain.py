@@ -1,4 +1,5 @@
-"""``OrcFile.may_contain``: True for every stored value, False where evidence proves absence, in bounded work."""
+"""``OrcFile.may_contain`` returns True for every stored value, and False if evidence proves absence. Its work is
+bounded."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_every_stored_value_may_be_there(stored: bytes, column: str) -> None:
 
 @pytest.mark.parametrize(("column", "odd"), [("shuffled", 1), ("text", 1), ("amount", 1), ("day", 1), ("few", 1)])
 def test_absent_keys_are_denied(stored: bytes, column: str, odd: int) -> None:
-    """By the filters, most of 2,000 odd numbers; by a dictionary, every one."""
+    """Bloom filters deny most of 2,000 odd numbers. A dictionary denies all of them."""
     numbers = np.arange(odd, 100 if column == "few" else ROWS, 2)
     keys: Any = {
         "text": lambda: [f"k{number:05}" for number in numbers],
@@ -140,7 +141,7 @@ def test_the_reasons_name_who_ruled_a_key_out(stored: bytes) -> None:
 
 
 def test_many_keys_are_one_plan(stored: bytes) -> None:
-    """Ten thousand keys read what one reads: each index once."""
+    """Ten thousand keys read the same bytes as one key: each index once."""
     with orcidx.open(stored) as file:
         with mock.patch.object(key_search, "run_value", wraps=run_value) as runs:
             file.may_contain("shuffled", range(10_000))
@@ -168,7 +169,8 @@ def test_a_paimon_index_rules_keys_out(stored: bytes) -> None:
 
 
 def test_keys_of_several_hashes_and_of_none() -> None:
-    """Decimals: one that filters hold in one of two forms, and one that no value of the scale equals."""
+    """A filter may hold a decimal in one of two forms, so it has several hashes. A decimal with more digits than the
+    scale has no hash, because no value is equal to it."""
     out = io.BytesIO()
     values = pa.array([decimal.Decimal(n) for n in range(0, 1000, 2)], pa.decimal128(12, 2))
     pyarrow.orc.write_table(pa.table({"d": values}), out, bloom_filter_columns=[1], bloom_filter_fpp=0.001)
@@ -177,7 +179,8 @@ def test_keys_of_several_hashes_and_of_none() -> None:
 
 
 def test_damaged_indexes_rule_nothing_out(stored: bytes) -> None:
-    """Bytes of a stripe's indexes are flipped, one at a time: no stored value is denied, and reasons say what broke."""
+    """Each byte of a stripe's indexes is flipped in turn. No stored value is denied, and the reasons say what is
+    damaged."""
     with orcidx.open(stored) as file:
         stripe = file.stripes[0]
     keys = NUMBERS[:50]
@@ -191,7 +194,7 @@ def test_damaged_indexes_rule_nothing_out(stored: bytes) -> None:
             try:
                 found = orcidx.open(bytes(broken)).explain_keys(column, asked)
             except orcidx.CorruptFile:
-                continue  # a structure that the file cannot be read without
+                continue  # the file cannot be read without this structure
             told |= {note.kind for note in found.notes}
             if "damaged" in {note.kind for note in found.notes}:
                 assert found.may_contain.true_count == len(keys)

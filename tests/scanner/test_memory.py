@@ -1,4 +1,4 @@
-"""What a scan holds at a time, counted in bytes: of one stripe many times larger than that."""
+"""How many bytes a scan holds at a time, for a stripe that is many times larger."""
 
 import io
 from collections import Counter
@@ -20,7 +20,7 @@ ROWS = 400_000
 
 @pytest.fixture(scope="module")
 def stripe() -> bytes:
-    """One stripe of about 18 MiB: numbers and strings that do not compress."""
+    """Makes one stripe of about 18 MiB, with numbers and strings that cannot be compressed."""
     random = np.random.default_rng(3)
     columns = {f"n{i}": random.integers(0, 1 << 60, ROWS) for i in range(COLUMNS - 2)}
     columns["s"] = pa.array(random.integers(0, 1 << 60, ROWS)).cast(pa.string())
@@ -31,7 +31,7 @@ def stripe() -> bytes:
 
 
 class Held:
-    """Follows the bytes that all streams hold; ``most`` at any time."""
+    """Tracks the bytes that all streams hold. ``most`` is the maximum."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.streams: list[PlannedStream] = []
@@ -60,13 +60,13 @@ def test_a_large_stripe_is_held_in_pieces(stripe: bytes, local: bool, monkeypatc
     assert rows == ROWS
     assert len(held.streams) == COLUMNS + 2
     assert 0 < held.most <= io_bytes
-    assert len(reader.ranges) == len(set(reader.ranges))  # what is fetched ahead is what is used then
+    assert len(reader.ranges) == len(set(reader.ranges))  # no range is fetched twice
 
 
 def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
     stripe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as a quarter of the budget holds them."""
+    """Pieces are fetched ahead as long as they fit a quarter of the budget."""
     waits: Counter[str] = Counter()
     ahead = stripe_streams.Ahead.start
 
@@ -88,7 +88,7 @@ def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
 def test_what_is_held_does_not_grow_with_the_stripe(
     stripe: bytes, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the default budget: no stream more than its piece, whatever the stripe."""
+    """With the default budget, no stream holds more than its piece, whatever the size of the stripe."""
     held = Held(monkeypatch)
     before = pa.total_allocated_bytes()
     with orcidx.open(stripe) as file:

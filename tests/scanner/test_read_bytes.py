@@ -1,4 +1,4 @@
-"""One count of what a query reads: bytes without evidence, bytes planned, bytes counted, on random scans."""
+"""The bytes that a query reads are consistent in random scans: bytes without evidence, planned bytes, counted bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ ROWS = 24_000
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Of several stripes each: with small and with whole chunks, without compression, by stripes of few row groups."""
+    """Writes files of several stripes with few row groups: with small chunks, with large chunks, and without
+    compression."""
     folder = tmp_path_factory.mktemp("bytes")
     rng = np.random.default_rng(1)
     table = pa.table(
@@ -48,12 +49,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"]}
         orcidx.write_table(table, paths[-1], **options, **form)
         assert paths[-1].stat().st_size > SMALL_FILE
-    time.sleep(0.2)  # of a file that was written a moment ago the tail is read twice, since it may be another by then
+    # The tail of a file that was written a moment ago is read twice, because the file may have changed.
+    time.sleep(0.2)
     return paths
 
 
 def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
-    """Columns, a condition, and whether some column waits for its filter."""
+    """Returns columns, a condition, and whether some column waits for the filter of its rows."""
     names = ["id", "key", "word", "text", "price"]
     columns = [names[i] for i in sorted(rng.choice(5, int(rng.integers(1, 6)), replace=False))]
     low = int(rng.integers(0, ROWS))
@@ -74,7 +76,7 @@ def data_sections(file: orcidx.OrcFile) -> list[tuple[int, int]]:
 
 
 def of_data(ranges: list[tuple[int, int]], sections: list[tuple[int, int]]) -> int:
-    """Bytes of these (offset, length) that lie in the stripes' data."""
+    """Returns how many bytes of these (offset, length) ranges lie in the data of stripes."""
     return sum(
         max(0, min(offset + length, stop) - max(offset, start)) for offset, length in ranges for start, stop in sections
     )
@@ -82,7 +84,8 @@ def of_data(ranges: list[tuple[int, int]], sections: list[tuple[int, int]]) -> i
 
 @pytest.mark.parametrize("number", range(SCANS))
 def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Generator, number: int) -> None:
-    """From afar as much as is planned, where no column waits for a filter; from a file with the headers of chunks."""
+    """From remote storage, a scan reads exactly the planned bytes if no column waits for a filter. From a local file,
+    it also reads the headers of chunks."""
     rng = np.random.default_rng([number, int(rng.integers(1 << 30))])
     path = files[number % len(files)]
     columns, where, waits = random_query(rng)
@@ -90,7 +93,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     told = orcidx.scan(path, columns, where).explain()
     with orcidx.open(path) as file:
         sections = data_sections(file)
-        indexes = sum(one.index_length for one in file.stripes)  # that come with stripes which are read at once
+        indexes = sum(one.index_length for one in file.stripes)  # indexes are read with stripes that are read whole
     without, planned = next((one.before, one.after) for one in told.funnel if one.name == "bytes")
     assert planned <= without
 
@@ -100,7 +103,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(far) as file:
         rows = file.scan(columns, where, use_threads=False).to_table()
     counted = of_data(far.ranges, sections)
-    evidence = told.files[0].index_bytes  # dictionaries that were asked lie among the data
+    evidence = told.files[0].index_bytes  # the dictionaries that were asked are part of the data
     assert counted <= planned + evidence
     asks_dictionary = where is not None and "word" in {leaf.column for leaf in leaves(where)}
     assert waits or asks_dictionary or counted == planned, (columns, where)
@@ -111,14 +114,16 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(near) as file, file.scan(columns, where, use_threads=False, merge_gap=0).to_batches() as batches:
         assert pa.Table.from_batches(list(batches), rows.schema).num_rows == rows.num_rows
         metrics = batches.metrics
-    counted = of_data([(one.offset, one.length) for one in near.metrics.log[1:]], sections)  # the first is the tail
+    # The first request is the tail.
+    counted = of_data([(one.offset, one.length) for one in near.metrics.log[1:]], sections)
     over_read = CHUNK_HEADER * len(near.metrics.log)
     assert counted <= planned + evidence + over_read
     assert metrics.bytes_read <= told.read_bytes + over_read + indexes + evidence
 
 
 def test_skipped_stripes_are_counted_by_the_columns_that_are_read(files: list[Path]) -> None:
-    """They counted with all columns, so that one number of five columns seemed to spare more than it did."""
+    """Skipped stripes counted with all columns before. So a scan of one of five columns seemed to save more than it
+    did."""
     with orcidx.open(files[0]) as file:
         told = file.scan(["id"], "id = 77").explain()
         whole = file.scan(["id"]).explain()

@@ -1,4 +1,5 @@
-"""What a notebook and a prompt show of files, scans, tables and statistics: short, and safe against their contents."""
+"""The text that a notebook or prompt shows for files, scans, tables and statistics is short, and escapes their
+contents."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_reprs_are_short(path):
 
 
 def test_one_is_no_plural(path, capsys):
-    """Most files have one stripe, and most datasets of a beginner one file."""
+    """Texts must use the singular for one stripe or file, because most files have one stripe."""
     with orcidx.open(path) as file:
         assert "10 rows in 1 stripe, " in repr(file)
     assert repr(orcidx.dataset(path)) == "<OrcDataset of 1 file>"
@@ -44,7 +45,8 @@ def test_one_is_no_plural(path, capsys):
 
 
 def test_reprs_of_tables_have_no_bytes_of_indexes(tmp_path):
-    """A file showed all of its embedded index, a plan and a scan all of their files."""
+    """The repr of a file showed the bytes of its embedded index before. The repr of a plan or scan showed all of its
+    files."""
     folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="1 mb")
     for start in (0, 4000):
         rows = pa.table({"id": range(start, start + 4000), "city": [f"city {i}" for i in range(4000)]})

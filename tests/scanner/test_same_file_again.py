@@ -1,4 +1,4 @@
-"""A file under two names, another file under its name, other settings of the process, and texts of directories."""
+"""Files under two names, replaced files, changed settings of the process, and texts in directory names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_file_is_read_as_often_as_it_is_named(tmp_path: Path) -> None:
 
 
 def test_changes_within_a_second_and_a_size(tmp_path: Path) -> None:
-    """Caches know files by their time to the nanosecond, and an open file notices that it is another."""
+    """Caches identify files by their time in nanoseconds, and an open file notices that it was replaced."""
     path = tmp_path / "a.orc"
     sizes = set()
     for value in range(1, 9):
@@ -69,7 +69,7 @@ def test_zone_and_locale_of_the_process_change_nothing(tmp_path: Path) -> None:
     for zone, words in (("UTC", "C"), ("Asia/Tokyo", "C"), ("America/New_York", "de_DE.UTF-8"), ("UTC", "C.UTF-8")):
         os.environ["TZ"] = zone
         time.tzset()
-        with suppress(locale.Error):  # one that is not installed here
+        with suppress(locale.Error):  # the locale may not be installed
             locale.setlocale(locale.LC_ALL, words)
         for where in ("at = '2024-06-30 23:30:00'", "z > '2024-06-30 23:29:59Z'", "n = 1.5"):
             assert orcidx.scan(path, where=where).count_rows() == 1, (zone, where)

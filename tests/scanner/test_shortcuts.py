@@ -1,4 +1,4 @@
-"""The names that people expect: read_table and its like, frames, and a file that is itself a stream of rows."""
+"""Functions that users expect: ``read_table`` and similar ones, data frames, and files that are streams of rows."""
 
 from __future__ import annotations
 
@@ -113,5 +113,5 @@ def test_what_a_rewrite_keeps_has_no_default_in_its_signature() -> None:
     listed = inspect.signature(orcidx.rewrite).parameters
     assert listed["compression"].default is None
     assert "bloom_filter_columns" not in listed
-    # Python 3.15 shows annotations without quotes
+    # Python 3.15 shows annotations without quotes.
     assert re.search("compression: ('str'|str) = 'zstd'", pydoc.render_doc(orcidx.write_table))

@@ -1,4 +1,4 @@
-"""Small files that are read without being opened, beside the same files opened one by one."""
+"""Small files that are read without being opened give the same results as files that are opened one by one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def paths(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that were not opened."""
+    """Returns a list of the files that were read without being opened."""
     names: list[str] = []
     real = SmallFiles.take
 
@@ -61,7 +61,7 @@ def pass_of(scan: orcidx.Scan) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
-    """What comes of it where every file is opened."""
+    """Returns the result of ``call`` when every file is opened."""
     with monkeypatch.context() as patch:
         patch.setattr(file_queue.SmallFiles, "take", lambda *_: None)
         forget_metadata()
@@ -95,7 +95,7 @@ def test_rows_and_work_are_those_of_opened_files(
     if where is None:
         assert taken == paths[1:], "the first is opened for what they share"
         assert work == metrics
-    else:  # a tail alone is read of a file that is ruled out, and once more of one that is not
+    else:  # opened files read only the tail if they are ruled out, and otherwise the tail twice
         different = ("requests", "bytes_read")
         assert {name: work[name] for name in work if name not in different} == {
             name: metrics[name] for name in metrics if name not in different
@@ -182,7 +182,8 @@ def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_damaged_byte_is_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: Any) -> None:
-    """Of the second of two files of one kind, flipped or cut, beside the same files opened."""
+    """The second of two similar files has a flipped byte or is cut. The error is the same as when the files are
+    opened."""
     for number in range(2):
         orc.write_table(table_of(number), tmp_path / f"{number}.orc", compression="zstd")
     paths = sorted(map(str, tmp_path.iterdir()))
@@ -226,7 +227,7 @@ def test_what_cannot_be_read_so(tmp_path: Path) -> None:
 
 
 def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its bytes nor its tail, as long as it is open and still what lies at its path."""
+    """Neither the bytes nor the tail of a file are read again as long as it is open and not replaced."""
     reads: list[str] = []
 
     def read(path: str, *sizes: int) -> Any:

@@ -1,4 +1,5 @@
-"""Spans whose batches are given once the next span is filtered: in order, before errors, the same with any threads."""
+"""Batches of a span are returned after the next span is filtered. They come in order and before errors, and are the
+same for any number of threads."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def survivors(number: int, *, scattered: bool = True) -> Survivors:
 
 
 class Told:
-    """What a ``SpanBehind`` asks for."""
+    """Records the calls of a ``SpanBehind``."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -100,7 +101,7 @@ def read(path: Path, *, threads: bool, **options: Any) -> tuple[list[pa.RecordBa
 @pytest.mark.parametrize("where", [0.3, 0.9])
 @pytest.mark.parametrize("column", ["asked", "x"])
 def test_batches_before_damage_do_not_depend_on_threads(path: Path, column: str, where: float) -> None:
-    """Of a column of the condition, and of one behind it."""
+    """The damage is in a column of the condition, or in another column."""
     whole, _ = read(path, threads=False, batch_size=10_000)
     with orcidx.open(path) as file:
         row = int(ROWS * where)
@@ -135,7 +136,7 @@ def test_columns_are_begun_before_they_are_asked_for(path: Path, monkeypatch: py
     assert begun.count(1) > 8
     assert max(begun) == 1
     assert all(map(pa.RecordBatch.equals, found, expected))
-    # texts of which a span is too large, once it was begun
+    # With these limits, a span of texts turns out to be too large after it was begun.
     for size in (1 << 18, 1 << 20):
         expected, _ = read(path, threads=False, batch_bytes=size)
         found, _ = read(path, threads=True, batch_bytes=size)

@@ -1,4 +1,4 @@
-"""``SpanPlan``: the spans of a stripe, and the work that it takes to find them."""
+"""``SpanPlan`` gives the spans of a stripe. Also, tests of the work to find them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def plan_of(length: int, may: RowSelection, alive: RowSelection) -> SpanPlan:
 
 
 def test_rows_that_nobody_wants_are_not_walked_span_by_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 rows after a billion took 240,000 slices, and 14 seconds."""
+    """Five rows after a billion other rows took 240,000 slices and 14 seconds before."""
     length, first = 3 * 10**9, 10**9 + 7
     may = RowSelection.from_runs([(first, first + 5), (first + 10**9, first + 10**9 + 1)], length)
     calls = []

@@ -1,4 +1,4 @@
-"""Splits: together they are the scan, they travel as pickle and JSON, and they refuse another version of their file."""
+"""Splits together give the rows of the scan. They can be sent as pickle or JSON, and refuse a changed file."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ROWS = 30_000
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    """Three files in Hive directories: many stripes, one large stripe, one small one."""
+    """Writes three files in Hive directories: one of many stripes, one of a large stripe, and one of a small stripe."""
     root = tmp_path_factory.mktemp("splits")
     rng = np.random.default_rng(5)
     found = []
@@ -170,14 +170,15 @@ def test_damaged_json_is_refused(paths):
 
 
 def leaves(data, path=()):
-    """The places of all values in JSON."""
+    """Yields the path of each value in JSON."""
     yield path
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
         yield from leaves(value, (*path, key))
 
 
 def test_any_value_anywhere_is_refused_or_means_something(paths):
-    """A split comes from elsewhere: whatever stands in it, there is an answer or an error that says what is wrong."""
+    """A split comes from another process. Whatever it contains, there is a result, or an error that says what is
+    wrong."""
     root, files = paths
     scan = orcidx.scan(root, ["id", "part"], "id >= 3 AND text = 'v3'", selection={files[0]: [1, 3, 14]})
     whole = json.loads(scan.splits()[0].to_json())

@@ -1,4 +1,4 @@
-"""``scan(top=..., limit=...)``: the rows that a full sort has first, reading no more than may be among them."""
+"""``scan(top=..., limit=...)`` returns the first rows of a full sort, and reads only rows that may be among them."""
 
 import asyncio
 import datetime
@@ -19,7 +19,7 @@ KEYS = ["i", "f", "f4", "s", "d", "t", "m", "day", "b", "raw", "near", "same"]
 
 
 def mixed(rng: np.random.Generator, first: int = 0) -> pa.Table:
-    """Keys of every kind that sorts, with ties, nulls, NaN and both zeros; ``id`` tells the rows apart."""
+    """Returns sort keys of every type, with ties, nulls, NaN, -0.0 and 0.0. ``id`` identifies the rows."""
     few = rng.integers(-40, 40, ROWS)
     nulls = [rng.random(ROWS) < rng.choice([0.0, 0.1, 0.9]) for _ in range(10)]
     floats = few / 4
@@ -47,7 +47,8 @@ def mixed(rng: np.random.Generator, first: int = 0) -> pa.Table:
 
 
 def sorted_ids(table: pa.Table, top: list[tuple[str, str, str]], k: int) -> list[int]:
-    """By Python's sort, key by key from the last: stable, so that of equal rows the earlier ones come."""
+    """Sorts with Python, by one key after the other, the last key first. The sort is stable, so equal rows keep their
+    order."""
     rows = list(range(table.num_rows))
     for name, direction, nulls in reversed(top):
         values = table[name].cast(pa.int64()).to_pylist() if name in ("t", "m") else table[name].to_pylist()
@@ -65,7 +66,7 @@ def sorted_ids(table: pa.Table, top: list[tuple[str, str, str]], k: int) -> list
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Any:
-    """(paths of three files, all of their rows)."""
+    """Returns (the paths of three files, all of their rows)."""
     folder = tmp_path_factory.mktemp("top")
     rng = np.random.default_rng(11)
     tables = [mixed(rng, number * ROWS) for number in range(3)]
@@ -106,7 +107,8 @@ def test_random_orders_conditions_and_options(files, rng) -> None:
 
 @pytest.mark.levels("bounds of the first rows", "row-group statistics", "stripe statistics", "file statistics")
 def test_few_row_groups_are_read(tmp_path) -> None:
-    """Of 103 row groups: where values lie in order, nearly so, by chance, or are all the same."""
+    """Few of 103 row groups are read if values are sorted or nearly sorted, and more if they are random or all
+    equal."""
     n = 100_000
     rng = np.random.default_rng(3)
     table = pa.table(
@@ -131,7 +133,7 @@ def test_few_row_groups_are_read(tmp_path) -> None:
     assert read("near") <= 3
     assert read(("near", "desc")) <= 3
     assert read("any") < 60
-    assert read("id", row_index=False) == 103  # nothing tells
+    assert read("id", row_index=False) == 103  # without the row index there is no evidence
     assert read("same", ("id", "desc")) == 103  # any of them may have the largest id
     assert read("id", where=col("id") > 70_500) == 1
 
@@ -158,7 +160,7 @@ def test_columns_of_directories_and_missing_ones_sort(tmp_path) -> None:
 
 
 def test_times_that_are_cut_to_a_unit_tie(tmp_path) -> None:
-    """Of 10.9 and 10.1 ms the first is read as 10 ms, too, and comes first by its other key."""
+    """10.9 ms and 10.1 ms are both read as 10 ms. So 10.9 ms can come first by the other key."""
     nanos = pa.array([10_900_000, 10_100_000, 11_000_000, -1_000_900_000], pa.timestamp("ns"))
     table = pa.table({"t": pa.chunked_array([nanos] * 500), "id": np.arange(2000)})
     orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=100)
@@ -169,7 +171,8 @@ def test_times_that_are_cut_to_a_unit_tie(tmp_path) -> None:
 
 
 def test_char_compares_without_its_padding(tmp_path) -> None:
-    """``a`` is less than ``a\\x01``, although the space that pads it is more."""
+    """``a`` is less than ``a\\x01``, although the stored ``a`` is padded with a space, which is larger than
+    ``\\x01``."""
     texts = ["a\x01", "a", "b", "a\x02", "a"] * 300
     schema = pa.schema([pa.field("c", pa.string(), metadata={"orc.type": "char(3)"}), pa.field("id", pa.int64())])
     orcidx.write_table(pa.table([texts, np.arange(1500)], schema=schema), tmp_path / "a.orc", row_index_stride=100)
