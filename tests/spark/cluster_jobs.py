@@ -1,10 +1,10 @@
-"""Every job of ``orcidx.spark`` in executors of their own, whose tasks die when they are done, and are run twice.
+"""Runs every job of ``orcidx.spark`` in separate executors. Some tasks die when they are done, and some run twice.
 
     python tests/spark/cluster_jobs.py DIRECTORY_OR_URL '{"spark.hadoop.…": "…"}'
 
-A process of its own, since a session's master is that of its JVM. Of the jobs that write, the first task dies in its
-first attempt when it has written all that it writes; the second one waits then until Spark has started it again in
-another executor (speculation), which wins. What a job leaves must be what Spark alone has.
+It needs a process of its own, because the master of a session belongs to its JVM. In jobs that write, the first attempt
+of the first task dies after it has written everything. The second task then waits until Spark has started it again in
+another executor (speculation), and the new attempt wins. The result of a job must be what Spark alone gives.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WAIT = 90.0
 
 
 def troubled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a task, which tells what it has done only where its attempt is meant to last."""
+    """Wraps the function of a task. The first attempts of two tasks die or wait before they return their results."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -53,14 +53,14 @@ def troubled(function: Callable[..., Any]) -> Callable[..., Any]:
         if context.attemptNumber() == 0 and context.partitionId() == 0:
             os._exit(1)
         if context.attemptNumber() == 0 and context.partitionId() == 1:
-            time.sleep(WAIT)  # Spark ends it when the copy is done
+            time.sleep(WAIT)  # Spark ends this attempt when the second one is done
         yield from done
 
     return run
 
 
 def with_trouble() -> None:
-    for module in (file_jobs, rewrite_directory):  # reads leave nothing behind
+    for module in (file_jobs, rewrite_directory):  # jobs that only read leave nothing behind
         shipped = module.shipped
         module.shipped = lambda function, sources, _shipped=shipped: _shipped(troubled(function), sources)  # type: ignore[assignment]
 
@@ -88,7 +88,7 @@ def ids(frame: Any) -> list[int]:
 
 
 def check_reads(spark: Any, table: str, most: int) -> None:
-    """By Spark's reader, by orcidx's tasks, by SQL."""
+    """Reads with Spark's reader, with orcidx's tasks, and by SQL."""
     for where in ("id = 777", "part = 'p 1%ü' AND k = 17"):
         plain = ids(spark.read.orc(table).where(where))
         assert ids(orcidx_spark.read(spark, table, where=where)) == plain, where

@@ -1,7 +1,7 @@
-"""What all tests with Spark share: warnings of pyspark's own doing are none of theirs.
+"""Fixtures of all tests with Spark. Warnings that pyspark itself causes do not fail the tests.
 
-pyspark leaves sockets to the garbage collector, and its 4.2 and 4.3 say on import that they do not know pandas 3; its
-3.5 compares versions by distutils.
+pyspark does not close sockets, so the garbage collector does. Versions 4.2 and 4.3 warn on import that they do not know
+pandas 3. Version 3.5 uses distutils to compare versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def sockets_of_pyspark() -> Iterator[None]:
-    """Collects them before the tests of another folder would see the warnings."""
+    """Collects pyspark's sockets before tests of another folder get the warnings."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

@@ -1,9 +1,10 @@
-"""Random conditions over layouts of one table, by every engine, beside ``spark.read.orc``: a long run, by hand.
+"""Compares random conditions on several layouts of one table, with every engine, with ``spark.read.orc``. Run it by
+hand.
 
     python tests/spark/predicates.py --count 300 --seed 1
 
-Prints a line for each layout, and exits with 1 at the first rows that differ. Zone, ANSI mode and case rule of the
-session change between ``read`` and the action in a third of the cases.
+It prints a line for each layout, and exits with 1 at the first rows that differ. In a third of the cases, the zone,
+ANSI mode and case rule of the session change between ``read`` and the action.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def condition(dice: random.Random, depth: int) -> str:
 
 
 def write_layouts(spark: Any, root: Path) -> list[Path]:
-    """The same rows in the order of ``id``, in none, by partitions, in many files, and by partitions that the files
-    store otherwise; each is indexed."""
+    """Writes and indexes the same rows in several layouts: sorted by ``id``, unsorted, in partitions, in many files,
+    and in partitions whose files store other values of the partition column."""
     from pyspark.sql import functions as F
 
     frame = spark.range(0, ROWS, 1, 8).selectExpr(
@@ -79,7 +80,7 @@ def write_layouts(spark: Any, root: Path) -> list[Path]:
     frame.repartition(6).write.orc(str(root / "shuffled"))
     frame.repartition(4).write.partitionBy("part").orc(str(root / "a b=%41 {x}"))
     frame.repartition(60).write.orc(str(root / "many"))
-    for part in range(4):  # whose files store another value than their directory has
+    for part in range(4):  # these files store another value than their directory has
         rows = frame.where(f"part = {part}").withColumn("part", F.lit((part + 1) % 4)).coalesce(2)
         rows.write.orc(str(root / "doubled" / f"part={part}"))
     folders = [root / name for name in ("ordered", "shuffled", "a b=%41 {x}", "many", "doubled")]
@@ -95,7 +96,7 @@ def write_layouts(spark: Any, root: Path) -> list[Path]:
 
 @contextmanager
 def changed(spark: Any, dice: random.Random) -> Iterator[None]:
-    """Other values of some of the session's confs."""
+    """Changes some of the session's settings to other values."""
     before = {name: spark.conf.get(name) for name, _ in CONFS}
     for name, values in CONFS:
         if dice.random() < 0.5:
@@ -106,25 +107,26 @@ def changed(spark: Any, dice: random.Random) -> Iterator[None]:
 
 
 def totals(frame: Any) -> Any:
-    """The rows as a number and a sum."""
+    """Returns the number of rows and a sum."""
     columns = ", ".join(f"`{name}`" for name in sorted(frame.columns))
     return frame.selectExpr("count(*)", f"sum(cast(xxhash64({columns}) AS decimal(38,0)))")
 
 
 def answers(frames: Sequence[Any]) -> list[Any]:
-    """The totals of each frame, or that Spark raised an error: of all in one job, unless one of them raises."""
+    """Returns the totals of each frame, or "error" if Spark raised one. All frames run in one job, unless one
+    raises."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         numbered = [totals(frame).selectExpr(f"{number} AS number", "*") for number, frame in enumerate(frames)]
         return [tuple(row)[1:] for row in sorted(reduce(lambda one, other: one.union(other), numbered).collect())]
-    except (PySparkException, Py4JJavaError):  # the latter for Spark's own NullPointerException, in OrcFilters
+    except (PySparkException, Py4JJavaError):  # Py4JJavaError: Spark's own NullPointerException in OrcFilters
         return ["error"] if len(frames) == 1 else [answers([frame])[0] for frame in frames]
 
 
 def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[int, int]:
-    """How many reads had fewer files, and how many conditions raise in Spark. Raises ``SystemExit`` where rows
+    """Returns how many reads had fewer files, and how many conditions raise in Spark. Raises ``SystemExit`` if rows
     differ."""
     fell = errors = 0
     began = time.perf_counter()
@@ -140,7 +142,7 @@ def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[
         for engine, frame, one in zip(ENGINES, frames, found):
             chosen = orcidx_spark.why(frame)
             fell += chosen.files is not None and chosen.files_left < chosen.files
-            if one != expected and expected != "error":  # a row that raises may lie in a file that falls
+            if one != expected and expected != "error":  # a row that raises may be in a file that is left out
                 raise SystemExit(f"{folder.name}, engine {engine}: {where}\n{expected}\n{one}\n{chosen}")
     return fell, errors
 

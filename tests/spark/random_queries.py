@@ -1,6 +1,6 @@
-"""Random SQL over indexed tables of several layouts: joins, subqueries, CTEs, views, unions, windows, catalog tables.
+"""Random SQL on indexed tables of several layouts: joins, subqueries, CTEs, views, unions, windows, catalog tables.
 
-The oracle is Spark without the rule of ``orcidx.spark.enable``: an enabled session gives the very same rows.
+The oracle is Spark without the rule of ``orcidx.spark.enable``. An enabled session must give the same rows.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def key(number: int) -> int:
 
 
 def make_tables(spark: Any, base: str, build: Callable[[str], object]) -> dict[str, str]:
-    """A view of a directory, one of a partitioned directory, and a partitioned table of the catalog, whose partitions
-    have an expression's value, all indexed by ``build``. Gives their directories by name."""
+    """Makes a view of a directory, a view of a partitioned directory, and a partitioned table of the catalog, whose
+    partition values come from an expression. ``build`` indexes all of them. Returns their directories by name."""
     frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(*COLUMNS)
     places = {name: f"{base}/{name} of random queries" for name in LAYOUTS}
     frame.write.orc(places["rq_flat"])
@@ -61,7 +61,7 @@ def drop_tables(spark: Any) -> None:
 
 
 def conditions(rng: np.random.Generator) -> Iterator[str]:
-    """Conditions of one table of a query, whose name stands for ``{0}``."""
+    """Yields conditions on one table of a query. ``{0}`` stands for the table's name."""
     number = lambda: int(rng.integers(-20, FILES * ROWS + 20))  # noqa: E731
     makers: list[Callable[[], str]] = [
         lambda: f"{{0}}.k = {key(number() % (FILES * ROWS))}",
@@ -84,7 +84,7 @@ def conditions(rng: np.random.Generator) -> Iterator[str]:
     while True:
         parts = [makers[int(rng.integers(len(makers)))]() for _ in range(int(rng.integers(1, 4)))]
         parts = [f"NOT ({one})" if rng.random() < 0.15 else one for one in parts]
-        # In parentheses: a subquery below OR is one that Spark's optimizer fails on by itself (None.get).
+        # The condition is in parentheses, because Spark's optimizer fails for a subquery below OR (None.get).
         yield "(" + f" {rng.choice(['AND', 'AND', 'OR'])} ".join(f"({one})" for one in parts) + ")"
 
 
@@ -113,12 +113,12 @@ SHAPES = [
 
 
 def rows_of(spark: Any, text: str) -> list[str]:
-    """The rows as text: NaN is equal to itself there."""
+    """Returns the rows as text, in which NaN equals itself."""
     return sorted(map(str, spark.sql(text).collect()))
 
 
 def check_random_queries(spark: Any, rng: np.random.Generator, count: int, tables: Sequence[str]) -> None:
-    """Asks ``count`` queries, whose first table is each of ``tables`` in turn, with and without the rule."""
+    """Runs ``count`` queries with and without the rule. Their first table is each of ``tables`` in turn."""
     made = conditions(rng)
     fell = 0
     shapes = itertools.cycle(SHAPES[int(rng.integers(len(SHAPES))) :] + SHAPES)

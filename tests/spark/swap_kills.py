@@ -1,12 +1,13 @@
 """Kills processes in the swap of a rewrite, before each change that it makes to a file.
 
-``python swap_kills.py DIRECTORY SCRATCH KEPT`` plans a rewrite of the directory and makes its staged files as the job
-of ``orcidx.spark.rewrite`` does, without Spark. Then, for n = 0, 1, ..., a fork of it swaps the copy ``SCRATCH/n`` and
-is killed (SIGKILL) before its n-th change, until one comes to the end. So are calls of ``recover``, in copies of the
-directory in which the first file was to get its name (``SCRATCH/recover-n``). KEPT: the seconds of ``keep_old``.
-Prints an object in JSON: for each copy what its process was killed before, null for those that came to the end.
+``python swap_kills.py DIRECTORY SCRATCH KEPT`` plans a rewrite of the directory and makes the staged files, as the job
+of ``orcidx.spark.rewrite`` does, but without Spark. Then, for n = 0, 1, ..., a fork swaps the copy ``SCRATCH/n`` and is
+killed (SIGKILL) before its n-th change. This ends with the first fork that completes the swap. Calls of ``recover`` are
+killed in the same way, in copies of the directory at the moment before the first file gets its name
+(``SCRATCH/recover-n``). KEPT is the number of seconds of ``keep_old``. The script prints a JSON object. For each copy
+it has the change before which the process was killed, or null if the process completed.
 
-``kill_before`` is what the forks call; so does the driver of a whole rewrite in ``test_killed_swaps``.
+The forks call ``kill_before``, and so does the driver of a whole rewrite in ``test_killed_swaps``.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ ASKED = {"sort_by": "id", "cluster_by": None, "bloom_filters": ()}
 
 
 def kill_before(number: int, directory: str, said: int) -> None:
-    """From now on this process is killed before its change ``number`` to a file of the directory. Which one that is,
-    it writes into the open file ``said``."""
+    """Kills this process before its change ``number`` to a file of the directory. Before that, it writes a description
+    of the change to the file descriptor ``said``."""
     left = number
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -53,7 +54,7 @@ def kill_before(number: int, directory: str, said: int) -> None:
 
 
 def expire_leases(directory: Path) -> None:
-    """The time of a killed job's lease is over."""
+    """Sets the leases of killed jobs to a time in the past."""
     for lease in directory.rglob("*.lease"):
         lease.write_text(json.dumps({"until": 0}))
 
@@ -64,7 +65,7 @@ class _Counters:
 
 
 def killed_in(call: Callable[[], object], copy: Path, number: int) -> str:
-    """What a fork that does the call was killed before; empty where it came to the end."""
+    """Runs the call in a fork that is killed. Returns the change before which it was killed, or "" if it completed."""
     read, said = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,5 @@
-"""Index jobs on Spark: right whatever happens to tasks, the same bytes as one machine makes, and nothing done twice."""
+"""Index jobs on Spark: results are right whatever happens to tasks, have the same bytes as without Spark, and no work
+is done twice."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def table(start: int, rows: int) -> pa.Table:
 
 
 def write_files(spark: Any, root: Path, count: int) -> None:
-    """Files of skewed sizes, a third by Spark; one of them corrupt, one without rows, one without bytes."""
+    """Writes files of very different sizes, a third of them with Spark. One is corrupt, one has no rows, and one is
+    empty."""
     by_spark = count // 3
     rows = f"SELECT id, concat('s', id % 11) city, id * 0.5D price FROM range(0, {by_spark * 200}, 1, {by_spark})"
     spark.sql(rows).write.orc(str(root / "spark"))
@@ -43,7 +45,7 @@ def write_files(spark: Any, root: Path, count: int) -> None:
 
 
 def index_bytes(root: Path) -> dict[str, bytes]:
-    """The index of every file, wherever it is kept."""
+    """Returns the index of every file, whether it is embedded in the catalog or a file of its own."""
     store = IndexStore.open(root)
     assert store is not None
     files = store.catalogs.read(files=["index", "embedded"]).files.to_pylist()
@@ -76,7 +78,7 @@ def changed_job(monkeypatch: pytest.MonkeyPatch, change: Callable[..., pa.Table]
 
 
 def dying(task: Any) -> Any:
-    """The task, but that its worker dies in its first attempt, before its third index file has got its name."""
+    """Wraps a task. In the first attempt, its worker dies before the third index file gets its name."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -97,7 +99,7 @@ def dying(task: Any) -> Any:
 
                 return published
 
-            for name in ("give_name", "_link", "_replace_nothing"):  # whichever way a file gets its name
+            for name in ("give_name", "_link", "_replace_nothing"):  # one of these gives the file its name
                 setattr(local_writing, name, dies_at_the_third(getattr(local_writing, name)))
         yield from task(batches)
 
@@ -110,7 +112,7 @@ def run_dying(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Tab
 
 
 def run_twice_at_once(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Table:
-    """Every file in two tasks, those of one file beside each other."""
+    """Runs the task twice for every file, with both tasks of a file next to each other."""
     twice = pa.concat_tables([files, files])
     found = run_over_files(spark, twice, [2 * one for one in bins] + [2 * one + 1 for one in bins], task)
     rows = found.drop(["millis"]).to_pylist()
@@ -307,7 +309,7 @@ def test_bins_follow_the_bytes() -> None:
 @pytest.mark.parametrize("target", [None, 1 << 40])
 @pytest.mark.parametrize("slots", [1, 2, 64])
 def test_many_small_files_are_cut_by_their_number_too(slots: int, target: int | None) -> None:
-    """10,000 files of 2 KB were ten tasks of a thousand; so they were for the indexes of a Paimon table."""
+    """10,000 files of 2 KB became ten tasks of a thousand files before, also for the indexes of a Paimon table."""
     counts = Counter(weigh([2000] * 10_000, slots, target))
     assert sorted(counts) == list(range(len(counts)))
     assert max(counts.values()) <= FILES_PER_TASK
@@ -372,7 +374,7 @@ def test_damaged_and_missing_indexes_are_built_again(spark: Any, tmp_path: Path)
     }
     assert [file.read_bytes() for file in files] == whole
     assert statuses() == {"fresh": 8}
-    files[3].write_bytes(b"X" * len(whole[3]))  # as long as it was: nothing tells but reading it
+    files[3].write_bytes(b"X" * len(whole[3]))  # the same length, so only a read shows the change
     assert statuses(rebuild=True) == {"rebuilt": 8}
     assert [file.read_bytes() for file in files] == whole
 

@@ -1,4 +1,5 @@
-"""What leaves files out over Spark Connect: only what means the same to Spark, whatever its confs are later."""
+"""Over Spark Connect, files are left out only by conditions that mean the same in Spark, whatever its settings are
+later."""
 
 from __future__ import annotations
 
@@ -44,9 +45,9 @@ SCHEMA = types.StructType(
         ("id = '5'", None),
         ("id = 5.0", None),
         ("text = 5", None),
-        ("text = 'it''s'", None),  # two texts beside each other, to Spark 3.5
-        (r"text = 'a\n'", None),  # an escape, unless a conf says otherwise
-        ("\"text\" = 'a'", None),  # a text, unless a conf says otherwise
+        ("text = 'it''s'", None),  # Spark 3.5 reads two adjacent texts
+        (r"text = 'a\n'", None),  # an escape, unless a setting says otherwise
+        ("\"text\" = 'a'", None),  # a text, unless a setting says otherwise
         ("text LIKE 'a%'", None),
         ("padded = 'a'", None),
         ("real > 1.5", None),
@@ -71,14 +72,15 @@ def test_what_proves_something(where: Any, expected: str | None) -> None:
 
 
 def test_times_are_of_any_clock() -> None:
-    """Eighteen hours around what the text says, since the session's zone may change before the action."""
+    """Times are widened by eighteen hours, because the session's zone may change before the action."""
     (found,) = certain_predicate(Query(path="p", where="at >= TIMESTAMP '2024-05-02 12:00:00'"), SCHEMA).literals
     assert found == ExactTime(1_714_586_400 * 1_000_000_000, "UTC")  # 2024-05-01 18:00:00
     assert certain_predicate(Query(path="p", where="at < TIMESTAMP '1800-05-02 12:00:00'"), SCHEMA) == Constant(True)
 
 
 def test_text_with_a_collation_proves_nothing() -> None:
-    """'A' equals 'a' by some, which neither bounds nor indexes know; Catalyst's JSON calls such a column a string."""
+    """With some collations 'A' equals 'a', but bounds and indexes do not know collations. In Catalyst's JSON, such a
+    column is a string."""
     pytest.importorskip("pyspark", minversion="4.0")
     schema = types.StructType([types.StructField("s", types.StringType("UTF8_LCASE"))])
     assert collated(schema) == {"s"}

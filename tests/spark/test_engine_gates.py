@@ -1,5 +1,7 @@
-"""Decision 0014 row by row: where ``spark.read.orc`` and orcidx see one file differently, "auto" gives Spark's values,
-whatever is asked, with the index asked and keys looked up by orcidx's tasks wherever that is the same."""
+"""Tests every row of decision 0014. If Spark and orcidx read a file differently, "auto" gives Spark's values.
+
+Indexes are used, and orcidx's tasks look up keys, only if this does not change the values.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ def rows(frame: Any) -> Counter[str]:
 
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys of an index are looked up by orcidx's tasks in tables of any size."""
+    """Lets orcidx's tasks look up keys of an index in tables of any size."""
     monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
     monkeypatch.setattr(choosing, "LATE_COLUMNS", 1)
     monkeypatch.setattr(choosing, "RARE_SHARE", 1)
 
 
 def compare(spark: Any, folder: Path, conditions: dict[str, str], **paths: Any) -> None:
-    """``conditions``: with the engine that "auto" is to take for each."""
+    """Compares the rows with Spark's. ``conditions`` has the engine that "auto" must choose for each condition."""
     build_file_index(spark, folder, {"bloom-filter": {"key": {"items": 100}}}, progress=False).count()
     plain = paths.get("plain") or (lambda: spark.read.orc(str(folder)))
     for where, engine in conditions.items():
@@ -46,7 +48,7 @@ def compare(spark: Any, folder: Path, conditions: dict[str, str], **paths: Any) 
 
 
 def write_days(path: Path, first: dt.date) -> None:
-    """By pyarrow, whose days are of the Gregorian calendar, which the file does not say."""
+    """Writes days with pyarrow. They are in the Gregorian calendar, but the file does not say so."""
     days = [first + dt.timedelta(days=n) for n in range(ROWS)]
     at = [dt.datetime(day.year, day.month, day.day, 12) for day in days]
     data = {"key": range(ROWS), "day": days, "at": pa.array(at, pa.timestamp("us")), "n": range(ROWS)}
@@ -70,7 +72,8 @@ def test_days_of_now_are_looked_up_by_either(spark: Any, tmp_path: Path, looked_
 
 
 def test_what_orcidx_or_the_catalog_does_not_know_is_sparks(spark: Any, tmp_path: Path, looked_up: None) -> None:
-    """Months have no type in Arrow that passes to Python; of times inside other columns there are no statistics."""
+    """Spark reads months, because Arrow has no type for them that Python supports. It also reads times inside other
+    columns, for which the catalog has no statistics."""
     inner = {"a": "struct<day:date>", "b": "array<timestamp>", "c": "map<string,date>", "d": "struct<x:int>"}
     texts = [f"CAST(null AS {text}) AS {name}" for name, text in inner.items()]
     frame = spark.range(ROWS).selectExpr("id AS key", "INTERVAL '1' MONTH AS months", *texts)
@@ -111,7 +114,7 @@ def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -
     frame = read(spark, tmp_path, where="key = 1")
     try:
         spark.read.orc(str(tmp_path)).collect()
-    except Exception:  # since 4.3 Spark has one
+    except Exception:  # Spark 4.3 raises an error
         assert why(frame).engine == "orcidx"
     else:
         assert why(frame).engine == "spark"
@@ -120,13 +123,14 @@ def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -
 
 
 def told(error: Exception) -> bool:
-    """Whether one line, of those that came through the JVM, has the file and the option: orcidx's own sentence."""
+    """Whether orcidx's own message, with the file and the option, is one of the lines that came through the JVM."""
     wanted = "b.orc", "orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) skips such files"
     return any(all(one in line for one in wanted) for line in str(error).splitlines())
 
 
 def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) -> None:
-    """By each engine; and the option passes over it, for which Spark needs the schema where a footer is damaged."""
+    """Each engine names the damaged file. With the option, the file is skipped. If a footer is damaged, Spark needs the
+    schema for this."""
     write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
     write_days(tmp_path / "b.orc", dt.date(2020, 1, 1))
     whole = (tmp_path / "b.orc").read_bytes()
@@ -152,7 +156,7 @@ def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("where_set", ["session", "hadoop"])
 def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, where_set: str) -> None:
-    """``orc.force.positional.evolution``: evidence of x was taken for y, and a row was lost."""
+    """With ``orc.force.positional.evolution``, the evidence of x was used for y before, and a row was lost."""
     orc.write_table(
         pa.table({"x": pa.array([1, 2], pa.int32()), "y": pa.array([100, 200], pa.int32())}), tmp_path / "a.orc"
     )
@@ -184,7 +188,7 @@ def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, wher
 
 
 def test_a_default_of_a_schema_is_no_evidence(spark: Any, tmp_path: Path, looked_up: None) -> None:
-    """A file without the column was taken for one of nulls, where Spark fills in the DEFAULT."""
+    """A column that is missing in a file counted as null before, but Spark uses the DEFAULT value."""
     orc.write_table(pa.table({"key": [1, 2]}), tmp_path / "a.orc")
     orc.write_table(pa.table({"key": [3, 4], "c": pa.array([5, 6], pa.int32())}), tmp_path / "b.orc")
     build_file_index(spark, tmp_path, {"bitmap": {"key": {}, "c": {}}}, progress=False).count()

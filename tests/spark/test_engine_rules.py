@@ -1,4 +1,4 @@
-"""The choice of an engine from facts alone, without Spark: every refusal and every way has a case."""
+"""The choice of an engine from facts, without Spark. There is a case for every refusal and every result."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_refusals(facts: EngineFacts, reason: str) -> None:
 
 
 def test_every_refusal_has_a_case() -> None:
-    """Each row of the table is the first that holds for one of the cases above."""
+    """For each row of the table, there is a case above in which it is the first row that applies."""
     cases = [mark.args[1] for mark in test_refusals.pytestmark]  # type: ignore[attr-defined]
     first = {next(row for row in rules.REFUSALS if row.holds(facts)) for facts, _ in cases[0]}
     assert first == set(rules.REFUSALS)

@@ -1,4 +1,4 @@
-"""What ``explain`` tells of a directory, against rows counted by hand and by Spark."""
+"""``explain`` of a directory is compared with rows that are counted by hand and by Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ FILES, ROWS = 12, 5000
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``id`` grows from file to file, ``user`` and ``city`` are spread; file 11 is not indexed, ``a.orc`` corrupt."""
+    """Writes files. ``id`` grows from file to file, ``user`` and ``city`` are spread. File 11 has no index, and
+    ``a.orc`` is corrupt."""
     root = tmp_path_factory.mktemp("explained")
     rng = np.random.default_rng(5)
     for number in range(FILES):
@@ -72,7 +73,7 @@ def test_the_funnel_and_what_each_evidence_does(
 
 
 def test_what_rules_out_without_partitions_has_its_own_name(spark: Any, tmp_path: Path) -> None:
-    """It was called "partition", of directories without any."""
+    """It was called "partition" before, also for directories without partitions."""
     orc.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.orc")
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "none.orc")
     index_here(tmp_path, {"bitmap": {"id": {}}})

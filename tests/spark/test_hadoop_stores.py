@@ -1,7 +1,7 @@
-"""A session's Hadoop file systems: indexes, reads, SQL, rewrites, with nothing but what Spark has.
+"""Indexes, reads, SQL and rewrites on a session's Hadoop file systems, without libraries that Spark does not have.
 
-``viewfs`` stands for all to which tasks have no way of their own, and needs nothing; HDFS and s3a are real ones, in
-``.ci/hadoop``.
+``viewfs`` stands for all file systems that tasks cannot open themselves, and needs no server. HDFS and s3a have real
+servers in ``.ci/hadoop``.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ REAL = os.environ.get("ORCIDX_HADOOP")
 
 @dataclass(frozen=True)
 class Place:
-    """A directory of a file system; ``open_in_tasks``: by what tasks open files themselves, None where they do not;
-    ``denied``: takes the right to what is in a directory away; ``log``: what a server of S3 is asked; ``settings``: for
-    another process's session."""
+    """A directory of a file system. ``open_in_tasks``: the library with which tasks open files, or None if they do not.
+    ``denied``: takes away the rights to a directory's content. ``log``: the requests to an S3 server. ``settings``:
+    settings for the session of another process."""
 
     url: str
     open_in_tasks: str | None
@@ -68,7 +68,7 @@ class Place:
 
     @property
     def exclusive(self) -> bool:
-        """Whether files are created exclusively there."""
+        """Whether this file system creates files exclusively."""
         return self.url.startswith(("hdfs:", "s3a:"))
 
 
@@ -89,7 +89,7 @@ def viewfs(spark: Any, scratch: Path) -> Iterator[Place]:
 
     @contextmanager
     def denied(directory: str) -> Iterator[None]:
-        """As if the JVM were: root may do all."""
+        """Simulates a JVM without rights, because root has all rights."""
 
         def refuses(call: Any) -> Any:
             def checked(self: SessionFiles, url: str, *rest: Any, **named: Any) -> Any:
@@ -177,7 +177,7 @@ def place(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="module")
 def indexed(spark: Any, place: Place) -> str:
-    """Partitioned, with special characters in the names of its directories and of a file."""
+    """A partitioned table with special characters in the names of its directories and of a file."""
     table = f"{place.url}/a table"
     values = ", ".join("'" + one.replace("'", "\\'") + "'" for one in SPECIAL)
     special = f"element_at(array({values}), cast(id div 100 AS int) + 1) AS `p q`"
@@ -205,7 +205,8 @@ def test_what_is_indexed(spark: Any, indexed: str) -> None:
 
 @pytest.mark.parametrize("number", range(0, ROWS, 100) if REAL else (100, 800))
 def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
-    """Its file is named to Spark, by a path with whatever characters, and has its partition's value."""
+    """Spark reads the file of the key by its path, which may have any characters. The rows have the partition's
+    value."""
     wanted = [(row.id, row["p q"]) for row in spark.read.orc(indexed).where(f"id = {number}").collect()]
     frame = read(spark, indexed, where=f"id = {number}", engine="spark")
     assert [(row.id, row["p q"]) for row in frame.collect()] == wanted
@@ -218,7 +219,7 @@ def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: 
     assert sorted(row.id for row in frame.collect()) == sorted(
         row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()
     )
-    if not indexed.startswith("viewfs:"):  # whose names are those of the file system behind it
+    if not indexed.startswith("viewfs:"):  # viewfs shows the names of the file system behind it
         assert "selected by a filter on their names" in why(frame).reason
         assert why(frame).files_left == 5
 
@@ -241,7 +242,7 @@ def test_sql(spark: Any, indexed: str) -> None:
 
 
 def test_random_queries(spark: Any, place: Place, rng: np.random.Generator) -> None:
-    """Three layouts; soaks by hand set ORCIDX_QUERIES, with ORCIDX_SEED and --timeout."""
+    """Runs queries on three layouts. For long runs by hand, set ORCIDX_QUERIES, ORCIDX_SEED and --timeout."""
     random_queries.make_tables(spark, f"{place.url}/random", lambda one: build(spark, place, one, random_queries.SPEC))
     try:
         random_queries.check_random_queries(
@@ -324,7 +325,7 @@ def test_a_catalog_table(spark: Any, indexed: str) -> None:
 
 
 def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
-    """Its first block, with another table."""
+    """Runs the first block of the guide with another table."""
     if not place.exclusive:
         return
     table = f"{place.url}/guide"
@@ -341,7 +342,8 @@ def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
 
 
 def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
-    """Of what Spark's reader fetches for whole rows with one key: bytes of answers, or of HDFS's streams."""
+    """A lookup of whole rows by one key fetches a tenth of the bytes that Spark's reader fetches. They are counted in
+    the server's answers, or in HDFS's streams."""
     if not place.exclusive:
         return
     table = f"{place.url}/looked up"
@@ -358,7 +360,7 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
     plain, expected = bytes_of(lambda: spark.read.orc(table).where(where))
     for way in (lambda: read(spark, table, where=where), lambda: enabled(spark, table, where)):
-        way().collect()  # which keeps the catalog
+        way().collect()  # afterwards the catalog is cached
         ours, rows = bytes_of(way)
         disable(spark)
         assert rows == expected
@@ -369,9 +371,9 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 6000, 6001, 12_000, 100_000])
 def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, rng: np.random.Generator) -> None:
-    """Answers of more than 8 kB of text waited 40 ms for an acknowledgement."""
+    """Answers of more than 8 kB of text waited 40 ms for an acknowledgement before."""
     if place.exclusive:
-        return  # the same calls, of files that take longer to write
+        return  # the calls are the same, and writing files takes longer
     data = rng.bytes(size)
     (tmp_path / "ä file").write_bytes(data)
     files, url = SessionFiles(spark), f"file://{tmp_path}/ä file"
@@ -385,7 +387,7 @@ def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, r
 
 
 def test_requests_of_a_file(spark: Any, place: Place) -> None:
-    """s3a asked once more for the status of a file whose size was known."""
+    """s3a requested the status of a file again before, although its size was known."""
     if place.log is None:
         return
     source = hadoop_source(f"{place.url}/of a file", SessionFiles(spark))
@@ -403,7 +405,7 @@ def test_bytes_are_for_who_knows_the_password(spark: Any, tmp_path: Path) -> Non
     assert length == 10_000
     with pytest.raises(ConnectionResetError):
         served._given(port, b"q" * 32, length)
-    with pytest.raises(ConnectionError):  # one answer a port
+    with pytest.raises(ConnectionError):  # a port answers only once
         served._given(port, b"p" * 32, length)
 
 
@@ -438,7 +440,7 @@ def enabled(spark: Any, table: str, where: str) -> Any:
 
 
 def fetched(spark: Any, place: Place) -> int:
-    """Bytes so far: those of the S3 server's answers; those that this JVM has read of HDFS."""
+    """Returns the bytes so far: of the S3 server's answers, or those that this JVM has read from HDFS."""
     if place.log is not None:
         return place.log.sent
     every = spark._jvm.org.apache.hadoop.fs.FileSystem.getAllStatistics()
@@ -447,7 +449,7 @@ def fetched(spark: Any, place: Place) -> int:
 
 @pytest.mark.timeout(1200)
 def test_every_job_on_a_local_cluster(place: Place, tmp_path: Path) -> None:
-    """With tasks that die and tasks that are run twice, whose files lie in the store by then."""
+    """Some tasks die and some run twice, after they have written their files to the store."""
     if REAL:
         run_cluster_jobs(place.url, tmp_path, place.settings)
 
@@ -469,7 +471,7 @@ def test_one_of_many_creates_wins(spark: Any, place: Place) -> None:
 
 
 def test_damaged_and_foreign_indexes_are_left_aside(spark: Any, place: Place) -> None:
-    """A catalog that was copied by half, and one of a format that is to come: Spark reads all."""
+    """If a catalog was copied only in part, or has a future format, Spark reads all files."""
     table = f"{place.url}/half copied"
     spark.range(0, 200, 1, 2).selectExpr("id", "id div 100 AS k").write.orc(table)
     build(spark, place, table)
@@ -491,7 +493,7 @@ def test_damaged_and_foreign_indexes_are_left_aside(spark: Any, place: Place) ->
 
 
 def answers(spark: Any, table: str) -> list[Any]:
-    """By ``read`` and by plain SQL, with whatever they warn of."""
+    """Returns the results of ``read`` and of plain SQL. Warnings are ignored."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -532,7 +534,8 @@ def test_an_index_that_may_not_be_read_is_left_aside(spark: Any, place: Place, s
 def test_files_of_an_index_that_are_gone_or_of_another_version(
     spark: Any, place: Place, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As half of a directory was copied: the catalog without some of its indexes; catalogs of other formats."""
+    """The catalog is there without some of its indexes, as in a directory that was copied in part, or it has another
+    format."""
     folder = Folder.of(hadoop_source(small, SessionFiles(spark)), "_orcidx")
     (catalog,) = (one.name for one in folder.list("rollup"))
     held = {one.name: folder.read(one.name) for one in folder.list()}
@@ -551,7 +554,8 @@ def test_files_of_an_index_that_are_gone_or_of_another_version(
 
 
 def test_credentials_that_have_ended(spark: Any, place: Place, small: str) -> None:
-    """Spark cannot read either: whatever is asked of orcidx says so in a sentence, and plain SQL as Spark says it."""
+    """Spark cannot read either. Every call of orcidx raises an error that says so. Plain SQL raises Spark's own
+    error."""
     if place.log is None:  # only s3a has keys here
         return
     for answer in ("400 ExpiredToken", "403 InvalidAccessKeyId", "403 SignatureDoesNotMatch"):

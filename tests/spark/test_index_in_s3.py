@@ -1,4 +1,4 @@
-"""Index jobs over an object store: moto's S3, written to by conditional PUT, through fsspec and through obstore."""
+"""Index jobs on an object store (moto's S3), which write by conditional PUT, through fsspec and through obstore."""
 
 from __future__ import annotations
 

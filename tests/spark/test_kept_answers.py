@@ -1,4 +1,4 @@
-"""Answers of an enabled session that are given again, without Spark: when they still hold, and when not."""
+"""Cached answers of an enabled session, without Spark: when they are still valid, and when not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The stores that were asked what falls."""
+    """Returns a list of the stores that were asked which files can be left out."""
     asked: list[Any] = []
     original = sql_queries.find_survivors
 
@@ -48,7 +48,7 @@ def question(root: Path, value: int, expression: int, name: str = "EqualTo") -> 
     literal = {"class": f"{CATALYST}Literal", "num-children": 0, "value": str(value), "dataType": "long"}
     whole = {"class": f"{CATALYST}{name}", "num-children": 2, "left": 0, "right": 1}
     nodes = [whole, {**column, "nullable": True, "metadata": {}, "exprId": number, "qualifier": []}, literal]
-    text = json.dumps([nodes], separators=(",", ":"))  # as Jackson writes it
+    text = json.dumps([nodes], separators=(",", ":"))  # in the form that Jackson writes
     return "\x02".join([f"file:{root}", "", "", "path", "UTC\x01true\x012", text])
 
 
@@ -80,7 +80,7 @@ def test_a_file_that_changed_is_read(ask: Callable[..., str], directory: Path, c
     assert ask(17) == "1,2"
     orc.write_table(pa.table({"id": [17, 18, 19]}), directory / "1.orc")
     assert ask(17) == "2"
-    (directory / "0.orc").rename(directory / "5.orc")  # Spark's numbers are those of its listing
+    (directory / "0.orc").rename(directory / "5.orc")  # the numbers are the places of files in Spark's listing
     assert ask(17) == "1"
     assert len(counted) == 3
 

@@ -1,7 +1,7 @@
-"""Rewrites whose process is killed (SIGKILL) in the swap, before each change to a file: who sees what, and how it ends.
+"""Rewrites whose process is killed (SIGKILL) in the swap, before each change to a file.
 
-orcidx gives each row once, and says so where other readers would see some twice; Spark's own reader never misses a row;
-``recover`` and the next rewrite, once the lease is over, leave each row once for all.
+orcidx gives each row once, and warns if other readers would see some rows twice. Spark's own reader never misses a row.
+When the lease is over, ``recover`` and the next rewrite leave each row once for all readers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 
 def written(directory: Path) -> Path:
-    """Two files in each of two partitions."""
+    """Writes two files in each of two partitions."""
     for number in range(FILES):
         folder = directory / f"k={number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def data_files(directory: Path) -> list[str]:
 
 
 def by_orcidx(directory: Path) -> tuple[list[int], bool]:
-    """The rows of orcidx's scan, and whether it warned; a condition and a count agree with them."""
+    """Returns the rows of orcidx's scan, and whether it warned. Checks that a condition and a count agree with them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         found = sorted(orcidx.scan(directory).to_table()["id"].to_pylist())
@@ -56,12 +56,12 @@ def by_orcidx(directory: Path) -> tuple[list[int], bool]:
 
 
 def by_spark(spark: Any, directory: Path) -> list[int]:
-    """The rows that a reader sees who knows nothing of swaps."""
+    """Returns the rows of a reader that does not know about swaps."""
     return sorted(row.id for row in spark.read.orc(str(directory)).select("id").collect())
 
 
 def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
-    """What each reader sees of the directory of a killed swap. Returns whether others see rows twice."""
+    """Checks what each reader sees in the directory of a killed swap. Returns whether other readers see rows twice."""
     found, warned = by_orcidx(directory)
     assert found == EVERYTHING
     if spark is None:
@@ -79,7 +79,7 @@ def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
     before = {name: os.stat(directory / name).st_mtime_ns for name in data_files(directory)}
     leases = [one for one in directory.rglob("*.lease") if json.loads(one.read_text())["until"]]
     if leases and not _is_done(directory):
-        for lease in leases:  # a busy machine is slower than a lease
+        for lease in leases:  # on a busy machine, the lease may be over by now
             lease.write_text(json.dumps({"until": time.time() + 60}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
             with pytest.raises(StorageError, match="its lease ends"):
@@ -95,7 +95,7 @@ def _is_done(directory: Path) -> bool:
 
 
 def check_ended(spark: Any, directory: Path) -> None:
-    """Everybody sees each row once, and nothing is left of the swap."""
+    """Checks that every reader sees each row once, and that nothing is left of the swap."""
     assert by_orcidx(directory) == (EVERYTHING, False)
     assert spark is None or by_spark(spark, directory) == EVERYTHING
     assert orcidx_spark.recover(None, str(directory)) == ()
@@ -118,7 +118,7 @@ def test_each_change_of_a_swap(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     for name, before in killed.items():
         copy = scratch / name
         files = tuple(data_files(copy))
-        new = before is not None and files not in shapes  # Spark sees nothing but these, and takes seconds
+        new = before is not None and files not in shapes  # Spark sees only these files, and a read takes seconds
         shapes.add(files)
         seen[check_killed(spark if new else None, copy, kept=bool(kept))] += 1
         swap_kills.expire_leases(copy)
@@ -162,7 +162,8 @@ orcidx.spark.rewrite(session, {directory!r}, sort_by="id", progress=False)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [7, 8, 9, 11, 13, 16])
 def test_a_driver_that_is_killed(spark: Any, tmp_path: Path, number: int) -> None:
-    """The process that called ``rewrite``, before the manifest, at new files, at old ones and at the marks."""
+    """The process that called ``rewrite`` is killed before the manifest, at new files, at old files, and at the
+    marks."""
     directory = written(tmp_path / "data")
     script = WHOLE.format(here=str(HERE), number=number, directory=str(directory))
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Times without a zone in a predicate, on the session's clock; without Spark."""
+"""Times without a zone in a predicate are in the session's zone. These tests do not use Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def moved(where: object, zone: str = "Europe/Berlin") -> object:
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30"])
 def test_walls_become_instants_as_in_java_time(name: str) -> None:
-    """The first of two instants; where clocks jumped over it, as far behind the jump: what fold=0 means in Python."""
+    """A wall clock that occurs twice means the first instant. One that clocks skip is moved forward by the jump. This
+    equals fold=0 in Python."""
     numbers = random.Random(3)
     walls = [EPOCH + dt.timedelta(minutes=numbers.randrange(-30_000_000, 60_000_000)) for _ in range(300)]
     for year in (1985, 2021, 2300):
@@ -61,7 +62,7 @@ def test_everything_else_stays() -> None:
 
 
 def test_what_is_true_on_any_clock() -> None:
-    """Every row that some session's clock keeps is kept; what no clock touches stays as it is."""
+    """Every row that matches in some session's zone is kept. Conditions that no zone affects do not change."""
     numbers = random.Random(5)
     hours = [dt.datetime(2021, 7, 1) + dt.timedelta(hours=n) for n in range(-40, 41)]
     instants = pa.array([one.replace(tzinfo=dt.UTC) for one in hours], pa.timestamp("us", "UTC"))

@@ -1,4 +1,5 @@
-"""Every setting that Spark's ORC source reads is in the table: honoured, without effect on rows, or a gate."""
+"""The table has every setting that Spark's ORC source reads: orcidx honours it, it does not affect rows, or Spark must
+read."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ METADATA = {"EXISTS_DEFAULT", "CURRENT_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "
 
 
 def constants(data: bytes) -> Iterator[str]:
-    """The texts in a class file (Java Virtual Machine Specification, 4.4)."""
+    """Yields the texts in a class file (Java Virtual Machine Specification, 4.4)."""
     count, at, number = struct.unpack_from(">H", data, 8)[0], 10, 1
     sizes = {7: 3, 8: 3, 16: 3, 19: 3, 20: 3, 15: 4, 3: 5, 4: 5, 9: 5, 10: 5, 11: 5, 12: 5, 17: 5, 18: 5, 5: 9, 6: 9}
     while number < count:

@@ -1,4 +1,4 @@
-"""Paimon tables changed by Spark jobs: one snapshot each, and once."""
+"""Spark jobs that change Paimon tables. Each job commits one snapshot, exactly once."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_append_delete_and_rewrite_are_one_snapshot_each(spark: Any, tmp_path: P
 
 
 def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -> None:
-    """NaN is the largest number, null is no NaN, names are of any case, and times are on the session's clock, as in
-    Spark."""
+    """As in Spark, NaN is the largest number, null is not NaN, the case of names does not matter, and times are in the
+    session's zone."""
     types = {"id": "BIGINT", "v": "DOUBLE", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = empty_table(tmp_path / "t", types, file__format="parquet")
     frame = spark.range(9).selectExpr(
@@ -117,7 +117,7 @@ def test_sidecars_of_tasks_beside_one_that_failed_are_named(
 
 
 def dying(task: Any) -> Any:
-    """The task, but that its worker dies in its first attempt, when all is done and nobody was told."""
+    """Wraps a task. In the first attempt, its worker dies after all work is done and before it returns results."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -136,7 +136,7 @@ def dying(task: Any) -> Any:
 def test_tasks_that_die_when_they_are_done_change_the_table_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a speculative attempt wins: files of the one that lost are in no snapshot."""
+    """As after a speculative attempt, files of the lost attempt are in no snapshot."""
     folder = empty_table(tmp_path / "t")
     collected = table_changes._collected
     monkeypatch.setattr(table_changes, "_collected", lambda frame, task: collected(frame, dying(task)))

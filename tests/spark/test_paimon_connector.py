@@ -1,7 +1,7 @@
-"""``orcidx.spark.read`` of Paimon tables against Paimon's own Spark connector, in one session: the same rows.
+"""``orcidx.spark.read`` gives the same rows of Paimon tables as Paimon's own Spark connector, in one session.
 
-Needs a session of Spark 3.5, the newest with a connector that can be fetched (docs/decisions/0011-paimon-java.md):
-``.ci/run`` makes one, CONTRIBUTING.md says how to by hand.
+The tests need Spark 3.5, the newest version with a connector that can be fetched (docs/decisions/0011-paimon-java.md).
+``.ci/run`` makes such a session, and CONTRIBUTING.md says how to make one by hand.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ LOST = {"f = 0.0", "d < -1.0"}
 
 
 def rows(start: int, end: int) -> str:
-    """A query for rows with every type; each column but ``id`` has some nulls."""
+    """Returns a query for rows of every type. All columns but ``id`` have some nulls."""
     values = [f"IF((id + {n}) % 11 = 3, NULL, {sql}) AS {name}" for n, (name, sql) in enumerate(VALUES.items())]
     return f"SELECT id, {', '.join(values)} FROM range({start}, {end}, 1, 1)"
 
 
 @pytest.fixture(scope="module")
 def typed(paimon_sql: Any) -> Any:
-    """An append table with every type, in three files, the indexes of the last beside it."""
+    """An append table with every type in three files. The indexes of the last file are beside it."""
     paimon_sql.create("typed", COLUMNS, options={"bucket": "-1", **INDEXES})
     paimon_sql.insert("typed", rows(0, 200))
     paimon_sql.insert("typed", rows(200, 290))
@@ -117,7 +117,7 @@ def test_every_type_and_index(typed: Any) -> None:
 
 @pytest.mark.parametrize("where", WHERES)
 def test_filters(typed: Any, where: str) -> None:
-    """As the connector filters, but for rows that it loses."""
+    """Filters give the rows of the connector, and also those that the connector loses."""
     found = typed.check("typed", where, ["id", "s"], pushed=where not in LOST)
     assert found < 300
     assert found or where in ("k = 33", "t <=> NULL", "id > 1000")
@@ -131,7 +131,7 @@ def test_random_filters(typed: Any, rng: np.random.Generator) -> None:
 
 
 def random_filter(rng: np.random.Generator) -> str:
-    """Up to three comparisons with values of the table's making, joined, now and then negated."""
+    """Returns up to three comparisons with values of the table, joined and sometimes negated."""
     where = ""
     for _ in range(int(rng.integers(1, 4))):
         name = str(rng.choice(["id", "k", "t", "sm", "s", "vc", "dec"]))
@@ -171,7 +171,8 @@ def test_columns_limit_and_top(typed: Any) -> None:
 
 
 def test_partitions(paimon_sql: Any) -> None:
-    """Texts that must be escaped in paths, nulls, dates; a partition overwritten, rows deleted and changed."""
+    """Partition values are texts that need escapes in paths, nulls and dates. A partition is overwritten, and rows are
+    deleted and updated."""
     columns = "id BIGINT, v STRING, p STRING, day DATE, n INT"
     paimon_sql.create("parted", columns, partitions="p, day, n", options={"bucket": "-1"})
     paimon_sql.insert(
@@ -219,7 +220,7 @@ def test_deletion_vectors_of_an_append_table(paimon_sql: Any) -> None:
 
 @pytest.mark.parametrize("bucket", ["3", "-1"], ids=["fixed", "dynamic"])
 def test_primary_keys(paimon_sql: Any, bucket: str) -> None:
-    """Upserts and deletes by key, in a partitioned table with deletion vectors and indexes."""
+    """Rows are upserted and deleted by key, in a partitioned table with deletion vectors and indexes."""
     name = f"keyed_{'fixed' if bucket == '3' else 'dynamic'}"
     options = {"bucket": bucket, "primary-key": "p,k", "deletion-vectors.enabled": "true"}
     options |= {"dynamic-bucket.target-row-num": "100", "file-index.bloom-filter.columns": "v", "sequence.field": "at"}
@@ -266,7 +267,8 @@ def test_keys_that_need_merging(paimon_sql: Any) -> None:
 
 
 def test_schema_evolution(paimon_sql: Any) -> None:
-    """Paimon 0.9.0 asks files of an older schema the wrong filters, and loses rows or fails: here Spark filters."""
+    """Paimon 0.9.0 applies wrong filters to files of an older schema, and loses rows or fails. So Spark filters in this
+    test."""
     name = "evolved"
     columns = "id INT, a STRING, gone INT, f FLOAT, st STRUCT<x: INT, y: STRING>"
     paimon_sql.create(name, columns, options={"bucket": "-1", "file-index.bitmap.columns": "id,a"})
@@ -299,7 +301,7 @@ def test_schema_evolution(paimon_sql: Any) -> None:
 
 
 def test_tables_of_a_later_paimon(paimon_sql: Any) -> None:
-    """Tables that Paimon 1.4.2 wrote, where its 0.9.0 can read them."""
+    """Paimon 1.4.2 wrote these tables, and 0.9.0 can read them."""
     for name in ("append_partitioned", "append_index_files", "append_dv32", "pk_dv32"):
         folder = FIXTURES / "paimon/tables/db.db" / name
         expected = paimon_sql.spark.read.format("paimon").load(str(folder))
@@ -311,7 +313,8 @@ def test_tables_of_a_later_paimon(paimon_sql: Any) -> None:
 
 
 def test_the_connector_lives_on_with_a_table_changed_here(paimon_sql: Any) -> None:
-    """E6 and E8: its filter fails on pypaimon's appends; a table of its own release keeps its manifests' schemas."""
+    """The connector's filter fails on appends of pypaimon (E6). In a table of the connector's release, manifests keep
+    their schemas (E8)."""
     folder = paimon_sql.create(
         "changed", "id BIGINT, city STRING", options={"bucket": "-1", "deletion-vectors.enabled": "true"}
     )

@@ -1,4 +1,4 @@
-"""Spark's relation of some of the files of another."""
+"""Spark relations with only some of the files of another relation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orcidx.spark.sessions.hadoop_files import SessionFiles
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
-    """The relation of the files whose path has ``kept`` in it, and the names of what Spark looks up for it."""
+    """Returns the relation of files whose path matches ``kept``, and the names that Spark looks up for it."""
     whole = relation_of(spark, str(path))
     listing = whole.listing()
     assert listing is not None
@@ -35,7 +35,8 @@ def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
 
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight files in two partitions, of names of their own but for "same.orc", that ``glob`` would read otherwise."""
+    """Writes eight files in two partitions. Only "same.orc" occurs twice. The directory's name has characters that are
+    special in a glob."""
     path = tmp_path_factory.mktemp("relation") / "a b%20ü,{x}[1]'"
     for part in (0, 1):
         (path / f"part={part}").mkdir(parents=True)
@@ -51,9 +52,11 @@ def test_named_files_of_one_directory_are_listed_once_more_where_that_is_cheaper
     frame, looked_up = of_files(spark, directory, "one|two")
     assert looked_up == [directory.name]
     assert Counter(map(tuple, frame.collect())) == Counter((name, part) for name in ("one", "two") for part in (0, 1))
-    assert of_files(spark, directory, "one0")[1] == ["one0.orc"]  # eight files cost more than one
+    # A listing of eight files costs more than a look-up of one file.
+    assert of_files(spark, directory, "one0")[1] == ["one0.orc"]
     frame, looked_up = of_files(spark, directory, "part=0")
-    assert sorted(looked_up) == ["one0.orc", "same.orc", "three0.orc", "two0.orc"]  # since part=1 has a same.orc, too
+    # Files are looked up, because part=1 has a same.orc, too.
+    assert sorted(looked_up) == ["one0.orc", "same.orc", "three0.orc", "two0.orc"]
     assert {row.part for row in frame.collect()} == {0}
     assert frame.count() == 4
 
@@ -77,7 +80,7 @@ STATUS = ["a; isDirectory=false; length=1; modification_time=3;", "b", "c"]
 def test_names_that_hold_what_separates_names(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, names: list[str], compiled: int
 ) -> None:
-    """They ended in an IndexError, or in rows that were lost; plain SQL read all files and did not say why."""
+    """Such names caused an IndexError or lost rows before. Plain SQL read all files and did not say why."""
     monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
     for number, name in enumerate(names):
         path = tmp_path / root / f"{name}.orc"
@@ -116,11 +119,11 @@ def test_where_too_little_falls_of_too_many_all_are_read(
     assert told.bytes == told.bytes_left
     assert "1 of 6 files have no matching rows" in str(told)
     assert frame.count() == 500
-    assert why(read(spark, str(tmp_path / "d"), where="id >= 400")).files_left == 2  # by their names
+    assert why(read(spark, str(tmp_path / "d"), where="id >= 400")).files_left == 2  # files are selected by their names
 
 
 def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were listed twice, by Spark and by orcidx, which took as long again for many files."""
+    """Files were listed twice before, by Spark and by orcidx, which doubled the time for many files."""
     build_file_index(spark, str(directory), {"bitmap": {"name": {}}}, progress=False).count()
 
     def lists(*_: object, **__: object) -> None:
@@ -128,7 +131,7 @@ def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatc
 
     monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", lists)
     wanted = sorted(map(tuple, spark.read.orc(escaped(str(directory))).where("name = 'two'").collect()))
-    for compiled in (1000, 3):  # more files are told by Java of orcidx's own
+    for compiled in (1000, 3):  # for more files than this, orcidx's own Java code is used
         monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
         frame = read(spark, str(directory), where="name = 'two'")
         assert (why(frame).files, why(frame).files_left) == (8, 2)

@@ -1,6 +1,6 @@
-"""How often the driver asks the JVM: what ``read`` and an enabled session cost where nothing falls, on any machine.
+"""The number of calls from the driver to the JVM, for ``read`` and for an enabled session when no file is left out.
 
-A call of py4j takes some 0.3 ms. Those that only let go of Java's objects ("m") come whenever Python collects garbage.
+A call of py4j takes about 0.3 ms. Calls that only release Java objects ("m") come whenever Python collects garbage.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.java
 
 @pytest.fixture(scope="module")
 def directories(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, str]:
-    """With and without an index."""
+    """Writes one directory with an index and one without."""
     found = {}
     for indexed in (True, False):
         found[indexed] = str(tmp_path_factory.mktemp("trips") / "t")
@@ -28,7 +28,7 @@ def directories(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[bo
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """Counts the calls of a function, when it has been called before."""
+    """Returns a function that counts the calls to the JVM in the second run of another function."""
     from py4j.clientserver import JavaClient
     from py4j.java_gateway import GatewayClient
 

@@ -1,4 +1,4 @@
-"""Files that differ, or are damaged: one sentence at the call, with the files and the option."""
+"""If files have different schemas or are damaged, the call raises one error with the files and the option."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
 def test_what_a_planning_task_finds_is_raised_here(
     spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
-    """As what it is, with its place, and without a trace of Spark's."""
+    """The error has its own type and the place in the file, and no traceback of Spark."""
     monkeypatch.setattr(reading, "DRIVER_FILES", 3)
     for number in range(files - 1):
         shutil.copy(other_type / "0.orc", tmp_path / f"{number}.orc")
@@ -108,14 +108,14 @@ def test_a_directory_without_a_whole_file(spark: Any, tmp_path: Path) -> None:
 def test_storage_that_only_spark_knows(
     spark: Any, later_column: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a scheme of Hadoop's, or keys that Spark alone has: that orcidx cannot list it is no error."""
+    """Only Spark knows the scheme or the keys of this storage. It is no error that orcidx cannot list it."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise orcidx.StorageError("no keys")
 
     monkeypatch.setattr(plan, "open_table", refuse)
     monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", refuse)
-    monkeypatch.setattr(SparkFiles, "stores", refuse)  # Spark's listing is taken; its directories are looked into
+    monkeypatch.setattr(SparkFiles, "stores", refuse)  # opens the directories of Spark's listing
     frame = read(spark, later_column, where="id = 3")
     assert frame.count() == 1
     assert why(frame).engine == "spark"
@@ -124,7 +124,8 @@ def test_storage_that_only_spark_knows(
     shutil.copytree(later_column, tmp_path / "table")
     (tmp_path / "table/schema").mkdir()
     for path, kind in ((later_column, "paimon"), (tmp_path / "table", None)):
-        with pytest.raises(orcidx.StorageError):  # it may be a table, whose files are not all of its rows
+        # It may be a Paimon table, whose rows are not simply those of all files.
+        with pytest.raises(orcidx.StorageError):
             read(spark, path, format=kind)  # type: ignore[arg-type]
 
 

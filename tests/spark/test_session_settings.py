@@ -1,8 +1,9 @@
-"""Settings of a session that change between ``register`` or ``read`` and the action: as ``spark.read.orc`` takes them.
+"""Settings of a session that change between ``register`` or ``read`` and the action have the effect that they have on
+``spark.read.orc``.
 
-Spark reads a condition and the values of directories by the settings at ``where`` and ``load``, and finds columns in
-files by the case rule at the action. A source in Python is told no settings: its times are on the clock of the session
-that runs the query, and what it cannot know it says.
+Spark interprets a condition and partition values by the settings at ``where`` and ``load``. It finds columns in files
+by the case rule at the action. A Python data source does not get the settings. Its times are in the zone of the session
+that runs the query, and it raises an error for what it cannot know.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ WAYS = ("auto", "spark", "orcidx", "format", "format and where")
 
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three indexed files in a folder for each hour, all columns in small letters."""
+    """Writes three indexed files in a folder for each hour. All columns are in lower case."""
     folder = tmp_path_factory.mktemp("settings") / "t"
     frame = spark.range(0, 1500, 1, 3).selectExpr(
         "id",
@@ -82,7 +83,7 @@ def kept(spark: Any) -> Iterator[None]:
 
 
 def made(spark: Any, path: Path, where: str, way: str) -> Any:
-    """The DataFrame by one of ``WAYS``, or by Spark itself; or the text of the error."""
+    """Returns the DataFrame of one of ``WAYS`` or of Spark itself, or the text of the error."""
     source = spark.read.format("orcidx")
     try:
         if way == "plain":
@@ -92,12 +93,12 @@ def made(spark: Any, path: Path, where: str, way: str) -> Any:
         if way == "format and where":
             return source.load(str(path)).where(where)
         return read(spark, path, where=where, engine=way)
-    except Exception as error:  # of Spark's own kinds, and of orcidx's through the JVM
+    except Exception as error:  # an error of Spark, or of orcidx through the JVM
         return str(error)
 
 
 def rows(frame: Any) -> Any:
-    """The rows; or the text of the error."""
+    """Returns the rows, or the text of the error."""
     try:
         return frame if isinstance(frame, str) else Counter(map(repr, frame.select("id", "key", "at").collect()))
     except Exception as error:  # as above
@@ -105,8 +106,8 @@ def rows(frame: Any) -> Any:
 
 
 TOLD = (
-    "is not a literal",  # of the SQL that an option takes
-    "did you mean",  # by the case rule at register, which planning knows alone
+    "is not a literal",  # orcidx's SQL, for the option
+    "did you mean",  # planning knows only the case rule at register
     "cannot be compared",
     "pyarrow cannot evaluate",
     "in UTC, but Spark",
@@ -124,10 +125,10 @@ def check(expected: Any, found: Any, about: Any, *, by_format: bool) -> None:
 
 
 def in_every_way(spark: Any, path: Path, setting: str, values: Sequence[str], conditions: Sequence[str]) -> None:
-    """Registered by the first value, read by the first or second, run by the second."""
+    """The format is registered with the first value. Reads use the first or second value, and actions the second."""
     first, then = values
     for where in conditions:
-        # The names of directories are read by the clock of the action, too; and of Spark's errors some need its rows.
+        # The format also interprets partition values in the zone of the action. Some of Spark's errors need its rows.
         ways = [way for way in WAYS if "part" not in where or not way.startswith("format")]
         for changed_before_read in (False, True):
             spark.conf.set(setting, first)
@@ -142,7 +143,7 @@ def in_every_way(spark: Any, path: Path, setting: str, values: Sequence[str], co
                 found = rows(frames[way])
                 by_format = way.startswith("format")
                 if isinstance(expected, str) and setting == ANSI and by_format and not isinstance(found, str):
-                    continue  # the row that raises may have been left out, or not be asked
+                    continue  # the row that raises may be left out, or may not be read
                 wanted = on_action if way == "format" else expected
                 check(wanted, found, (setting, values, where, way, changed_before_read), by_format=by_format)
 
@@ -162,7 +163,8 @@ def test_every_setting_that_changes(spark: Any, directory: Path, setting: str, t
 
 
 def test_names_that_every_rule_finds_need_no_second_register(spark: Any, directory: Path) -> None:
-    """Any DataFrame of the format was refused once the case rule had changed; names in other letters still are."""
+    """After a change of the case rule, every DataFrame of the format was refused before. Now only names in another case
+    are."""
     spark.conf.set(CASE, "false")
     register(spark)
     options = {"where": "id < 20 AND few = 3", "columns": "id,key"}
@@ -180,7 +182,7 @@ def test_names_that_every_rule_finds_need_no_second_register(spark: Any, directo
 
 @pytest.fixture(scope="module")
 def letters(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four indexed files, two of which spell their columns in other letters."""
+    """Writes four indexed files. Two of them have column names in another case."""
     folder = tmp_path_factory.mktemp("letters")
     for number, (names, keys) in enumerate(
         {
@@ -203,8 +205,8 @@ def letters(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_columns_of_files_are_found_by_the_rule_at_the_action(
     spark: Any, letters: Path, rules: Sequence[str], where: str | None
 ) -> None:
-    """The format left out files with no null in ``KEY``, which had no ``key`` at the action, so that all were null; and
-    orcidx's own tasks of ``read`` kept to the rule at ``read``."""
+    """The format left out files without nulls in ``KEY`` before. At the action they had no column ``key``, so all
+    values were null. Also, orcidx's tasks used the case rule at ``read``."""
     spark.conf.set(CASE, rules[0])
     register(spark)
     source = spark.read.schema("key bigint, b bigint")
@@ -235,8 +237,9 @@ def test_names_of_a_read_are_found_by_the_rule_at_the_read(spark: Any, letters: 
 
 @pytest.mark.parametrize("where", ["hour(at) = 3", "at + at > at", "id / few > 2", "few / (id - id) = 1"])
 def test_what_would_be_computed_otherwise_than_by_spark_is_sparks(spark: Any, directory: Path, where: str) -> None:
-    """pyarrow took the hour on the clock of UTC, and 5 / 0 for infinite: other rows than Spark's, without a word. Spark
-    computes it of what ``read`` gives; the format, which cannot ask it, refuses."""
+    """pyarrow computed the hour in UTC, and infinity for 5 / 0, so rows differed from Spark's without an error. Now
+    Spark computes these conditions on the result of ``read``. The format cannot use Spark for this, so it refuses
+    them."""
     expected = rows(made(spark, directory, where, "plain"))
     try:
         found: Any = read(spark, directory, where=where, limit=2000)

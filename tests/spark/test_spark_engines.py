@@ -1,4 +1,4 @@
-"""Which engine reads what, and that it never matters for the rows: all engines against ``spark.read.orc``."""
+"""Which engine reads which data. All engines give the same rows as ``spark.read.orc``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ FILES, ROWS = 6, 500
 
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Indexed files whose names are all that a URI and a glob know: ``id`` grows by file, ``key`` is spread."""
+    """Writes indexed files whose names have all special characters of URIs and globs. ``id`` grows from file to file,
+    ``key`` is spread."""
     root = tmp_path_factory.mktemp("engines")
     frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(
         "id",
@@ -66,12 +67,12 @@ def rows(frame: Any) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def unquoted(directory: Path) -> Path:
-    """The same without a quote, which a filter on names cannot have."""
+    """The same files without a quote in names, which a filter on file names does not allow."""
     return Path(shutil.copytree(directory, directory.with_name(directory.name.replace("'", "~"))))
 
 
 def plain(spark: Any, path: Path) -> Any:
-    """Spark's own relation."""
+    """Returns Spark's own relation."""
     return relation_of(spark, str(path)).frame
 
 
@@ -93,7 +94,7 @@ CONDITIONS = [
 def test_conditions_of_every_kind(
     spark: Any, directory: Path, unquoted: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
 ) -> None:
-    """By explicit paths, and by a filter on the names of files."""
+    """Spark reads the files by explicit paths, or by a filter on file names."""
     monkeypatch.setattr(choosing, "MOST_NAMED", few)
     path = directory if few else unquoted
     whole, fell = plain(spark, path), 0
@@ -119,7 +120,8 @@ UNJUDGED = {
 
 @pytest.mark.parametrize("part", UNJUDGED)
 def test_a_part_that_cannot_be_judged_leaves_the_others(spark: Any, directory: Path, part: str) -> None:
-    """As Spark takes the others to the files, whatever stands beside them."""
+    """If orcidx cannot evaluate one part of a condition, the other parts still leave files out, as Spark pushes
+    them."""
     spark.udf.register("engines_odd", lambda number: number % 2 == 1, "boolean")
     plain(spark, directory).createOrReplaceTempView("engines_view")
     for where in (f"id = 5 AND {part}", f"{part} AND id = 5", f"id < 9 AND {part} AND id IN (5, 9)"):
@@ -146,7 +148,7 @@ def test_random_predicates_by_every_engine(spark: Any, directory: Path, rng: np.
 
 @pytest.mark.parametrize("engine", ["spark", "orcidx", "auto"])
 def test_a_null_is_not_nan(spark: Any, directory: Path, engine: str) -> None:
-    """In Spark isnan(NULL) is false: by orcidx's tasks, rows with nulls were lost."""
+    """In Spark, isnan(NULL) is false. orcidx's tasks lost rows with nulls before."""
     assert read(spark, directory, where="NOT isnan(real) AND id < 50", engine=engine).count() == 50
     assert read(spark, directory, where="NOT (isnan(real) OR id >= 50)", engine=engine).count() == 50
 
@@ -165,7 +167,7 @@ def predicate(dice: random.Random, depth: int) -> str:
 
 
 def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Path, tmp_path: Path) -> None:
-    """Only files of the very size and time that the index has may fall; a new one is read."""
+    """Only files with the size and time in the index may be left out. New files are read."""
     folder = tmp_path / "t"
     shutil.copytree(directory, folder)
     build_file_index(spark, folder, SPEC)
@@ -181,7 +183,8 @@ def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Pa
 
 
 def test_a_file_of_another_type_is_read(spark: Any, tmp_path: Path) -> None:
-    """A bigint that Spark reads as int is null or another number: its statistics prove nothing; a short one's do."""
+    """If Spark reads a bigint as int, the value may be null or another number, so its statistics prove nothing.
+    Statistics of a smallint are valid."""
     for number, kind in enumerate(("int", "bigint", "smallint")):
         frame = spark.range(1).selectExpr(f"CAST({[5, 1 << 33, 7][number]} AS {kind}) AS x")
         frame.coalesce(1).write.mode("append").orc(str(tmp_path / "t"))
@@ -220,7 +223,7 @@ def test_a_path_without_an_index_says_so_once(spark: Any, directory: Path, tmp_p
     shutil.copytree(directory, plain, ignore=shutil.ignore_patterns("_orcidx"))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        read(spark, plain)  # which asks nothing
+        read(spark, plain)  # a read without a condition asks no index
         read(spark, plain, where="id = 3", engine="spark")
         read(spark, directory, where="id = 3")
         assert [str(one.message) for one in told if "no index" in str(one.message)] == []
@@ -318,10 +321,11 @@ def test_lists_globs_and_folders_of_partitions(spark: Any, directory: Path) -> N
 
 
 def test_the_time_rules_out_what_is_over(spark: Any, directory: Path) -> None:
-    """A file of the past falls by a lower bound that moves with the time; by nothing else that asks it."""
+    """A file with old rows is left out by a lower bound that depends on the current time, but not by other conditions
+    on the time."""
     for where, fell in (
         ("day >= date_sub(current_date(), 30)", True),
-        ("at > now() - INTERVAL 5 DAYS", False),  # times rule nothing out of Spark's files: see decision 0014
+        ("at > now() - INTERVAL 5 DAYS", False),  # times in Spark's files rule nothing out: see decision 0014
         ("now() < at AND day > trunc(current_date(), 'MM')", True),
         ("day < current_date()", False),
         ("day = current_date() OR id = 5", False),
@@ -371,7 +375,7 @@ def test_a_schema_as_sql_writes_it(spark: Any, directory: Path) -> None:
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_tables_of_the_catalog(spark: Any, directory: Path, tmp_path: Path, partitioned: bool) -> None:
-    """By their names; indexes are those of the directory, and rows and columns those of ``spark.table``."""
+    """Tables are read by name, with the indexes of their directory. Rows and columns are those of ``spark.table``."""
     where = f"LOCATION '{tmp_path / 'o'}'"
     spark.sql("CREATE DATABASE IF NOT EXISTS shop")
     try:
@@ -398,7 +402,7 @@ def test_tables_of_the_catalog(spark: Any, directory: Path, tmp_path: Path, part
 
 
 def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
-    """As Spark: all but the hidden ones."""
+    """All files but hidden ones are read, as in Spark."""
     spark.range(10).coalesce(1).write.orc(str(tmp_path / "t"))
     file = next((tmp_path / "t").glob("*.orc"))
     file.rename(file.with_name("data"))
@@ -407,8 +411,8 @@ def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
 
 
 def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by statistics nor by the tasks that look up keys, which compare bytes. (Spark's own reader of ORC fails
-    at a schema with a collation; a condition may have one.)"""
+    """Statistics and the tasks that look up keys compare bytes, so they are not used. Spark's own ORC reader fails for
+    a schema with a collation, but a condition may have one."""
     monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
     asked = {"where": "text = 'T31'", "schema": "id BIGINT, key BIGINT, few INT, text STRING COLLATE UTF8_LCASE"}
     frame = read(spark, directory, **asked)
@@ -425,7 +429,8 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
 
 
 def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> None:
-    """With files left out or not, by either engine; Catalyst knows how much is read, and broadcasts none of it."""
+    """Frames of either engine, with and without left-out files, can be cached and joined. Catalyst knows how much is
+    read, and broadcasts none of them."""
     whole = plain(spark, directory)
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "2000")
@@ -451,7 +456,7 @@ def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> Non
 
 
 def test_confs_that_change_before_the_action(spark: Any, directory: Path) -> None:
-    """A condition keeps the meaning that it had at the read, as a filter of Spark's own does."""
+    """A condition keeps the meaning that it had at the read, like a filter of Spark."""
     names = {
         "spark.sql.session.timeZone": "Asia/Tokyo",
         "spark.sql.ansi.enabled": "false",

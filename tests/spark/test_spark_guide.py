@@ -1,4 +1,4 @@
-"""The cells of the pages about Spark, one after another, in a session."""
+"""Runs the code blocks of the pages about Spark, one after another, in a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import orcidx.spark
 
 @pytest.mark.parametrize("page", WITH_SPARK, ids=lambda page: page.stem)
 def test_a_page_is_python_and_names_what_there_is(page: Path) -> None:
-    """The small twin of the test below."""
+    """This is a short version of the test below."""
     for number, cell in enumerate(PAGES[page], 1):
         compile(cell, f"{page.name}, cell {number}", "exec")
     named = set(re.findall(r"orcidx_spark\.(\w+)", page.read_text()))

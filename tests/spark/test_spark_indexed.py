@@ -1,4 +1,4 @@
-"""Reading an indexed directory: its catalog plans, its indexes prune, and what is stale is left aside."""
+"""Reading an indexed directory: its catalog is used for planning, its indexes prune, and stale entries are not used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES, ROWS = 6, 500
 
 
 def write(folder: Path, number: int, shift: int = 0) -> None:
-    """``k`` is in no order; ``n`` goes up from file to file."""
+    """Writes a file. ``k`` is in random order, ``n`` grows from file to file."""
     numbers = range(number * ROWS + shift, number * ROWS + ROWS + shift)
     data = pa.table({"n": numbers, "k": [i * 7919 % 10_007 for i in numbers]})
     orc.write_table(data, folder / f"day={number % 2}" / f"{number}.orc")
@@ -71,14 +71,14 @@ def test_a_stale_index_is_never_used(spark: Any, indexed: Path) -> None:
     plan = planned(indexed, where)
     assert isinstance(plan.rows, Scan)
     without = {Path(job.source.name).name for job in plan.rows.jobs if job.file_index is None}
-    assert without == {"3.orc", "7.orc"}  # the catalog knows nothing of these versions
+    assert without == {"3.orc", "7.orc"}  # the catalog does not know these versions
     assert read(spark, indexed, where="n >= 101000").count() == 500
     refresh(spark, str(indexed), progress=False)
     assert all(job.file_index is not None for job in planned(indexed, where).rows.jobs)  # type: ignore[union-attr]
 
 
 def test_an_index_is_used_however_its_files_are_named(spark: Any, indexed: Path) -> None:
-    where = f"k = {1600 * 7919 % 10_007}"  # in 3.orc
+    where = f"k = {1600 * 7919 % 10_007}"  # this value is in 3.orc
     asked: list[Any] = [
         str(indexed / "day=1"),
         f"{indexed}/*",
@@ -113,7 +113,7 @@ def test_a_damaged_rollup_warns_and_rules_nothing_out(spark: Any, indexed: Path)
 
 
 def test_columns_are_names(spark: Any, indexed: Path) -> None:
-    """A Column of Spark is taken by its name; an expression and anything else is refused in a sentence."""
+    """For a Column of Spark, its name is used. Expressions and other objects are refused with a clear error."""
     from pyspark.sql import functions
 
     assert read(spark, indexed, columns=[functions.col("k")]).columns == ["k"]

@@ -1,4 +1,4 @@
-"""Paimon tables read by ``orcidx.spark.read``: the rows that Paimon's own reader gives in the same JVM."""
+"""``orcidx.spark.read`` gives the rows of Paimon tables that Paimon's own reader gives in the same JVM."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPARK_TYPES = {
 
 
 def in_spark_types(table: pa.Table, like: pa.Schema) -> pa.Table:
-    """Paimon's answer in Spark's Arrow types: times of the day as numbers, microseconds."""
+    """Converts Paimon's result to Spark's Arrow types: times of day as numbers, and microseconds."""
     columns = []
     for field in like:
         column = table.column(field.name)
@@ -117,10 +117,11 @@ def test_frozen_tables(spark: Any, name: str) -> None:
 
 
 def test_instants_that_a_jvm_moved(spark: Any, paimon_java: Any, jvm_in: Any) -> None:
-    """Read as they are stored a warning says so; with the zone of the JVM they are those that were meant."""
+    """Instants that are read as stored cause a warning. With the zone of the JVM, they are the original instants."""
     name, zone = "spark_moved", "America/New_York"
     folder = str(paimon_java.create(name, {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
-    moments = [START + dt.timedelta(hours=877 * i, microseconds=i) for i in range(60)]  # across changes of summer time
+    # The times cross changes of summer time.
+    moments = [START + dt.timedelta(hours=877 * i, microseconds=i) for i in range(60)]
     moments = [moment.replace(tzinfo=dt.UTC) for moment in moments]
     with jvm_in(zone):
         paimon_java.write_instants(name, [(m - EPOCH) // dt.timedelta(microseconds=1) for m in moments])
@@ -205,7 +206,7 @@ def test_names_and_types_are_checked_at_once(spark: Any, tmp_path: Path) -> None
 
 
 def test_nested_types_and_nanoseconds(tmp_path: Path) -> None:
-    """Without Spark: nanoseconds are cut towards the past at every depth, and names are Spark's."""
+    """This test does not use Spark. Nanoseconds are rounded down at every depth, and type names are Spark's."""
     from orcidx.spark.query.read_task import conform
 
     stamp = pa.timestamp("ns")

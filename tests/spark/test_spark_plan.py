@@ -1,4 +1,4 @@
-"""Planning without Spark: what a read is cut into, and which parts go together."""
+"""Planning without Spark: how a read is split into parts, and which parts are read together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_target_below_one_is_refused() -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The same rows as plain files and as a table."""
+    """Writes the same rows as plain files and as a table."""
     table = PaimonTable(tmp_path / "t")
     table.schema({0: ("id", "BIGINT")})
     (tmp_path / "plain").mkdir()
@@ -140,7 +140,7 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
 
 
 def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would cost a few requests of remote storage."""
+    """The check would cost a few requests to remote storage."""
     monkeypatch.setattr("orcidx.spark.query.plan.open_table", lambda *_, **__: pytest.fail("asked"))
     assert len(begin_plan(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
     with pytest.raises(FileNotFoundError):

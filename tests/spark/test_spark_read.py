@@ -26,7 +26,7 @@ def counted(frame: Any) -> Counter[str]:
 
 
 def check(spark: Any, path: Any, where: Any = None, sql: str | None = None, **given: Any) -> int:
-    """Compares with Spark's own reader, which filters by ``sql`` (default: ``where`` itself); returns how many rows."""
+    """Compares with Spark's own reader, which filters by ``sql`` (default: ``where``). Returns the number of rows."""
     expected = spark.read.orc(*([str(path)] if isinstance(path, (str, Path)) else [[str(one) for one in path]]))
     if where is not None:
         expected = expected.where(sql or where)
@@ -69,7 +69,7 @@ WHERES = [
 
 @pytest.fixture(scope="module")
 def every_type(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files with every type that Spark writes, in several stripes, with nulls, NaN and both zeros."""
+    """Writes two files with every type that Spark can write, in several stripes, with nulls, NaN, -0.0 and 0.0."""
     folder = tmp_path_factory.mktemp("types") / "t"
     rows = [row(i) for i in range(ROWS)]
     for i, special in enumerate([float("nan"), 0.0, -0.0, float("inf"), float("-inf")] * 4):
@@ -86,7 +86,7 @@ def every_type(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(spark: Any, every_type: Path) -> dict[str, set[int]]:
-    """The ids that Spark finds for each condition."""
+    """Returns the ids that Spark finds for each condition."""
     plain = [where.replace("TIMESTAMP '1969", "TIMESTAMP_NTZ '1969") for where in WHERES]
     asked = [f"{where} AS w{i}" for i, where in enumerate(plain)]
     found = collected(spark.read.orc(str(every_type)).selectExpr("id", *asked)).to_pylist()
@@ -128,7 +128,8 @@ def test_golden_examples(spark: Any, golden_orc: Path, names: str, count: int) -
         try:
             expected = collected(spark.read.orc(str(path)))
         except (PySparkException, Py4JJavaError):
-            continue  # unions, rows that are no struct, no columns, a later version of the format
+            # Spark cannot read unions, files without a root struct or columns, or later versions of the format.
+            continue
         found = read(spark, path)
         assert found.schema == spark.read.orc(str(path)).schema
         assert collected(found).equals(expected), path.name
@@ -165,7 +166,8 @@ ZONES = ["Europe/Berlin", "America/Los_Angeles", "UTC"]
     ],
 )
 def test_timestamps_in_the_jvms_zone(spark: Any, tmp_path: Path, writers: list[str], reader: str) -> None:
-    """Instants over nine thousand years and around changes of clocks, written in each zone, read in another."""
+    """Instants over nine thousand years and around changes of the clocks are written in each zone and read in
+    another."""
     zones = spark._jvm.java.util.TimeZone
     micros = [*range(-62135000000_000000, 253402300000_000000, 63115_000000_000001)]
     micros += [
@@ -198,7 +200,7 @@ def test_literals_are_on_the_sessions_clock(spark: Any, tmp_path: Path) -> None:
         for literal in ("2020-10-25 02:30:00", "2020-10-25 01:10:00"):
             assert check(spark, tmp_path / "t", f"at >= TIMESTAMP '{literal}'") > 0
         assert check(spark, tmp_path / "t", "at = DATE '2020-10-25'") == 1
-        # Spark drops a zone where the column is a wall clock's.
+        # Spark ignores the zone of a literal if the column is a time without zone.
         assert check(spark, tmp_path / "t", "plain > '2020-10-25 02:30:00+00:00'") > 0
         zoned = col("plain") > dt.datetime(2020, 10, 25, 2, 30, tzinfo=dt.UTC)
         assert check(spark, tmp_path / "t", zoned, "plain > '2020-10-25 03:30:00'") > 0
@@ -372,16 +374,16 @@ def test_mistakes_say_what_to_do(spark: Any, every_type: Path, tmp_path: Path) -
     assert read(spark, tmp_path / "months", ["a"]).count() == 1
 
 
-# ---------------------------------------------------------------------- what Catalyst is told
+# ---------------------------------------------------------------------- what Catalyst knows
 
 
 def claimed(frame: Any) -> int:
-    """The bytes that Catalyst takes a DataFrame for, by which it chooses joins."""
+    """Returns the size that Catalyst assumes for a DataFrame. It chooses joins by this size."""
     return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def test_a_frame_is_no_smaller_than_what_it_reads(spark: Any, every_type: Path) -> None:
-    """It was taken for 324 bytes and broadcast, whatever its size."""
+    """Catalyst assumed 324 bytes for every frame before, and broadcast it."""
     stored = sum(path.stat().st_size for path in every_type.glob("*.orc"))
     assert stored <= claimed(read(spark, every_type)) < 100 * stored
     assert claimed(read(spark, every_type, ["b"])) >= ROWS

@@ -1,4 +1,4 @@
-"""``orcidx.spark.rewrite``: a directory in order, small files merged, and whole whatever happens on the way."""
+"""``orcidx.spark.rewrite`` sorts a directory and merges small files. The directory stays complete whatever happens."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_directory_is_merged_and_sorted_once(spark, directory):
 
 
 def plain_sql_is_spark_s(spark: Any, path: str) -> None:
-    """An enabled session gives Spark's rows of a swap that is not finished, twice where Spark does, and says so."""
+    """Checks that an enabled session gives Spark's rows of an unfinished swap, with Spark's duplicates, and says so."""
     query = f"SELECT count(*) FROM orc.`{path}` WHERE id >= 10"
     plain = spark.sql(query).first()[0]
     orcidx_spark.enable(spark)
@@ -94,7 +94,7 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.parametrize("step", ["between", pytest.param("before", marks=SLOW), pytest.param("after", marks=SLOW)])
 def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
-    """Before the first file got its name, after a file got its and before the old ones went, and at the end."""
+    """The swap is killed before the first file gets its name, before the old files are deleted, or at the end."""
     right = swaps._rename
     calls = 0
 
@@ -148,7 +148,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     orcidx_spark.build_file_index(spark, path, {"bitmap": {"city": {}}})
     old = files(directory)
     running = orcidx.scan(directory).to_batches()
-    listed = spark.read.orc(path)  # lists now, and reads at its count
+    listed = spark.read.orc(path)  # lists files now, and reads them in ``count``
     first = next(running).num_rows
     written_anew = directory / old[0]
     done = orcidx_spark.rewrite(spark, path, sort_by="id", keep_old=3600)
@@ -156,7 +156,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     assert set(old) < set(files(directory))
     assert first + sum(batch.num_rows for batch in running) == listed.count() == 2 * FILES * ROWS
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)  # they are kept on purpose
+        warnings.simplefilter("error", RuntimeWarning)  # no warning, because the old files are kept on purpose
         assert rows(directory) == list(range(2 * FILES * ROWS))
         assert orcidx_spark.read(spark, path).count() == 2 * FILES * ROWS
     (told,) = orcidx_spark.describe(None, path).rewrites
@@ -167,7 +167,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     (sentence,) = orcidx_spark.recover(None, path)
     assert "8 replaced files are kept" in sentence
     assert set(old) < set(files(directory))
-    orc.write_table(pa.table({"id": [2 * FILES * ROWS], "city": ["new"]}), written_anew)  # another file of that name
+    orc.write_table(pa.table({"id": [2 * FILES * ROWS], "city": ["new"]}), written_anew)  # a new file with an old name
     now = time.time()
     monkeypatch.setattr(swaps.time, "time", lambda: now + 3601)
     with pytest.warns(RuntimeWarning, match=r"7 files are left out.*orcidx\.spark\.recover"):
@@ -246,8 +246,8 @@ def test_wrong_calls(spark, directory):
 
 @pytest.mark.slow
 def test_in_an_object_store(spark, monkeypatch):
-    """What tasks wrote after the driver listed the directory is found. Killed in the swap: no row is missing, and the
-    next call carries it on."""
+    """Files that tasks write after the driver listed the directory are found. If the swap is killed, no row is missing,
+    and the next call completes it."""
     s3_server = pytest.importorskip("s3_server")
     with s3_server.s3_bucket("rewrites") as (options, _):
         root = "s3://rewrites/data"

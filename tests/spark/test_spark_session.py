@@ -1,4 +1,4 @@
-"""What a session is asked, rows placed on partitions, and a machine without Java."""
+"""Settings that are read from a session, the placement of rows on partitions, and a machine without Java."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_an_old_spark_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.java
 def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How they pass before Spark 4.0."""
+    """Tables are sent this way before Spark 4.0."""
     monkeypatch.setattr(arrow_tables, "spark_version", lambda: (3, 5))
     inner = pa.list_(pa.struct([("low", pa.binary()), ("count", pa.int64())]))
     columns: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -87,7 +87,7 @@ def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.java
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 500])
 def test_keys_hash_to_their_partitions(spark: Any, count: int) -> None:
-    """How rows are placed before Spark 4.1."""
+    """Rows are placed this way before Spark 4.1."""
     keys = pa.table({"k": pa.array(keys_of_partitions(count), pa.int32()), "wanted": range(count)})
     frame = frame_of(spark, keys).repartition(count, "k").selectExpr("wanted", "spark_partition_id() AS at")
     assert [row.wanted for row in frame.collect() if row.at != row.wanted] == []

@@ -1,4 +1,4 @@
-"""orcidx in an archive: what is in it, and an executor that has it from there alone."""
+"""orcidx in an archive: its content, and an executor that has orcidx only from the archive."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_archive_has_orcidx_and_what_it_requires(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.java
 def test_executors_have_orcidx_from_the_archive(tmp_path: Path) -> None:
-    """A cluster of one executor in a process of its own, whose working directory holds the unpacked archive."""
+    """The cluster has one executor in a process of its own. Its working directory holds the unpacked archive."""
     if problem := java_problem():
         pytest.skip(problem)
     import pyspark

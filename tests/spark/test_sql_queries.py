@@ -1,4 +1,4 @@
-"""Plain SQL in an enabled session: the rows are Spark's own, of fewer files."""
+"""Plain SQL in an enabled session gives Spark's own rows from fewer files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table_of(number: int) -> pa.Table:
             "d": pa.array([DAY + dt.timedelta(days=i // 10) for i in numbers]),
             "x": pa.array([i / 8 if i % 11 else float("nan") for i in numbers]),
             "m": pa.array([decimal.Decimal(i * 5) for i in numbers], pa.decimal128(12, 2)),
-            # Stored as well as told by the directory, whose value is Spark's.
+            # The files also store this partition column. Spark takes the value of the directory.
             "day": pa.array([5] * ROWS, pa.int32()),
         }
     )
@@ -59,7 +59,7 @@ def indexed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 def both(spark: Any, text: str) -> tuple[list[str], list[str]]:
-    """The rows without and with the rule, as text: NaN is equal to itself there."""
+    """Returns the rows without and with the rule, as text, in which NaN equals itself."""
     disable(spark)
     plain = sorted(map(str, spark.sql(text).collect()))
     enable(spark)
@@ -124,7 +124,7 @@ def test_a_listing_that_takes_several_answers_of_the_jvm(spark: Any, tmp_path: P
 
 @pytest.mark.java
 def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Path) -> None:
-    """The files store day = 5 in every row, and so do their statistics and bitmaps."""
+    """The files store day = 5 in every row, and statistics and bitmaps are of this value."""
     for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):
         plain, pruned = both(spark, f"SELECT n, day FROM indexed WHERE {text}")
         assert pruned == plain
@@ -155,7 +155,7 @@ def test_tables_of_the_catalog(spark: Any, indexed: Path, tmp_path: Path, bucket
 
 @pytest.mark.java
 def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """py4j sent what is above 8 kB in two pieces, and the second waited 40 ms for an acknowledgement."""
+    """py4j sent texts above 8 kB in two pieces before, and the second piece waited 40 ms for an acknowledgement."""
     asked: list[object] = []
     monkeypatch.setattr(session_rule, "text_from_java", lambda one: asked.append(one) or served.text_from_java(one))
     many = ", ".join(map(str, range(100_000, 100_900)))
@@ -169,7 +169,7 @@ def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytes
 def test_a_scan_without_an_index_is_not_asked_about(
     spark: Any, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which scans of a query have an index is asked once, before its tasks need the processors."""
+    """It is found once which scans of a query have an index, before the tasks of the query need the processors."""
     orc.write_table(table_of(0).drop(["day"]), tmp_path / "0.orc")
     spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
     planned: list[int] = []
@@ -202,7 +202,7 @@ def test_a_scan_without_an_index_is_not_asked_about(
 
 @pytest.mark.java
 def test_a_view_of_many_directories(spark: Any, indexed: Path) -> None:
-    """They are not examined while the query is planned, but when the scan lists its files."""
+    """Directories are not examined while the query is planned, but when the scan lists its files."""
     files = sorted(map(str, indexed.rglob("day=*/*.orc"))) * 3
     spark.read.orc(*[files]).createOrReplaceTempView("many")
     plain, enabled = both(spark, f"SELECT n FROM many WHERE k = {key(1234)}")
@@ -292,7 +292,7 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
 
 @pytest.mark.java
 def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator, tmp_path: Path) -> None:
-    """Soaks by hand set ORCIDX_QUERIES, with ORCIDX_SEED and --timeout."""
+    """For long runs by hand, set ORCIDX_QUERIES, ORCIDX_SEED and --timeout."""
     make_tables(spark, str(tmp_path), lambda place: build_file_index(spark, place, SPEC, progress=False).collect())
     try:
         count = int(os.environ.get("ORCIDX_QUERIES", "20"))

@@ -1,6 +1,6 @@
-"""Partition columns that the files store as well, with other values: Spark takes the directory's, and so does orcidx.
+"""Partition columns that the files also store, with other values. Spark and orcidx take the values of the directories.
 
-Indexes, statistics and bloom filters of such a column are about values that no query sees: 50 rows became 0 by them.
+Indexes, statistics and bloom filters of such a column describe values that no query sees. A query lost 50 rows by them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WAYS = ("auto", "spark", "orcidx", "limit", "top", "format", "format and where",
 
 @pytest.fixture(scope="module", params=["p", "P"])
 def directory(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``p=1``, ``p=2``, ``p=3``, whose files all hold p = 1, and an index of it."""
+    """Writes the partitions ``p=1``, ``p=2`` and ``p=3``, whose files all store p = 1, and indexes this column."""
     folder = tmp_path_factory.mktemp("stored") / "t"
     for value in (1, 2, 3):
         inside = folder / f"{request.param}={value}"
@@ -111,7 +111,7 @@ def test_the_first_rows_are_of_the_directory(spark: Any, directory: Path) -> Non
 
 @pytest.mark.slow
 def test_letters_are_compared_by_the_rule_of_the_session(spark: Any, directory: Path) -> None:
-    """By the other rule ``P`` and ``p`` are two columns."""
+    """With the case-sensitive rule, ``P`` and ``p`` are two columns."""
     spark.conf.set(CASE, "true")
     register(spark)
     for where in ("p = 1", "p = 2", "id < 3"):
@@ -144,7 +144,7 @@ def test_a_partition_that_basepath_makes(spark: Any, directory: Path) -> None:
 
 
 def test_a_partition_of_the_catalog_is_what_the_catalog_says(spark: Any, directory: Path) -> None:
-    """Wherever its files lie: ``p = 7`` is in the directory ``p=2``."""
+    """The catalog decides the value, wherever the files are. Here, ``p = 7`` is in the directory ``p=2``."""
     inside = next(one for one in directory.iterdir() if one.name.endswith("=2"))
     columns = "id bigint, v bigint, p int"
     spark.sql(f"CREATE TABLE elsewhere ({columns}) USING orc PARTITIONED BY (p) LOCATION '{directory}'")

@@ -1,4 +1,4 @@
-"""Which files fall, found without Spark: what stays in memory between reads, and how Spark's listing is asked for."""
+"""Which files can be left out, without Spark: what is cached between reads, and how Spark's listing is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from orcidx.storage import describe_source, list_sources
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Three files, each with all cities between the others' and numbers of its own."""
+    """Writes three files. Their cities have the same range, and each file has its own ids."""
     for start in (0, 100, 200):
         cities = ["a", *(f"c{start}-{n}" for n in range(50)), "z"]
         orc.write_table(pa.table({"id": range(start, start + len(cities)), "city": cities}), tmp_path / f"{start}.orc")
@@ -88,14 +88,14 @@ def test_no_files_of_spark() -> None:
 
 
 def columns_of_text(listing: Listing) -> list[str]:
-    """As Java writes them."""
+    """Returns the columns of a listing in the text form that Java writes."""
     numbers = [",".join(map(str, one.tolist())) for one in (listing.sizes, listing.times)]
     return ["\x01".join(listing.names), *numbers, ""]
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
-    """The catalogs that are read from now on."""
+    """Returns a list of the catalogs that are read from now on."""
     read = Catalog.read
     found: list[CatalogFile] = []
 
@@ -109,13 +109,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
 
 
 def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory: Path) -> None:
-    """One key of an index or one value of another column left all files, and nothing was pruned."""
+    """No file was left out before by an OR of an index key and a value of another column."""
     assert survivors_of(directory, "city = 'c100-7' OR id = 3").ruled_out.tolist() == [False, False, True]
     assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").ruled_out.tolist() == [False, True, True]
 
 
 def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark adds that to keys of joins, and the bloom filters of them were read in vain."""
+    """Spark adds IS NOT NULL to the keys of joins. The bloom filters of these keys were read for nothing before."""
     asked: list[int] = []
     stored = survivors.stored_index
     monkeypatch.setattr(
@@ -190,7 +190,7 @@ def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rows of files whose indexes are asked from now on; each takes ten milliseconds by the clock."""
+    """Returns a list of the files whose indexes are asked from now on. Each index takes ten milliseconds."""
     read, found = survivors.read_file_index, []
 
     def counted(data: Any, *, types: Any, rows: int) -> Any:
@@ -204,7 +204,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """Twenty files with all cities between the others', every fourth with one that is asked for."""
+    """Writes twenty files whose cities have the same range. Every fourth file has the city that the queries ask for."""
     for number in range(20):
         cities = ["a", "asked for" if number % 4 == 0 else "b", "z"]
         orc.write_table(pa.table({"id": [number] * 3, "city": cities}), tmp_path / f"{number:02}.orc")
@@ -215,7 +215,8 @@ def many(tmp_path: Path) -> Path:
 def test_no_index_is_looked_up_that_has_none_of_the_columns(
     many: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 2,000 files with indexes of other columns each one's was looked up in the catalog, for 90 ms of a range."""
+    """With 2,000 files, the catalog was searched for the index of each file, although all indexes were of other
+    columns. For a range this took 90 ms."""
 
     def none(*given: Any) -> None:
         raise AssertionError(given)
@@ -229,10 +230,10 @@ def test_no_index_is_looked_up_that_has_none_of_the_columns(
 @pytest.mark.parametrize(
     ("share", "bytes_a_second", "stops", "falls"),
     [
-        (1.0, 20.0, False, True),  # a file, of some 400 bytes, takes tens of seconds
-        (1e-6, 20.0, True, False),  # of one narrow column it takes two milliseconds: less than its index, or a relation
+        (1.0, 20.0, False, True),  # a file has about 400 bytes, so it takes tens of seconds
+        (1e-6, 20.0, True, False),  # one narrow column takes 2 ms, less than its index or a new relation
         (1.0, 20e9, True, False),
-        (2e-4, 20.0, True, True),  # asking the others is too dear, but leaving out what has ruled_out pays
+        (2e-4, 20.0, True, True),  # further indexes cost too much, but the files found so far are left out
     ],
 )
 def test_indexes_are_asked_while_that_saves_more_than_it_costs(
@@ -244,7 +245,7 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
     stops: bool,
     falls: bool,
 ) -> None:
-    """Of one column the files took less than asking the indexes of all and listing those that were left once more."""
+    """Reading one column of the files took less time than asking all indexes and listing the remaining files again."""
     monkeypatch.setattr(survivors, "SCAN_BYTES", bytes_a_second)
     found = survivors_of(many, "city = 'asked for'", share)
     assert len(asked) == (survivors.FUTILE_INDEXES if stops else 20)
@@ -255,17 +256,18 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
 @pytest.mark.parametrize(
     ("slots", "seconds", "falls", "asked_of"),
     [
-        (2, 0.05, 1.0, 40),  # on the machine where it was measured: a file takes longer than its index
+        (2, 0.05, 1.0, 40),  # as measured on one machine: a file takes longer than its index
         (2, 0.05, 0.5, 40),
         (2, 0.05, 0.0, 8),
-        (1000, 0.05, 1.0, 8),  # a cluster reads all at a time
-        (1000, 0.001, 1.0, 40),  # which is sooner than anybody waits
+        (1000, 0.05, 1.0, 8),  # a cluster reads all files at the same time
+        (1000, 0.001, 1.0, 40),  # all indexes are asked, because this takes very little time
     ],
 )
 def test_indexes_in_a_store_are_asked_side_by_side(
     slots: int, seconds: float, falls: float, asked_of: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 24 files on HDFS 8 were asked, one by one: opening a file was taken to cost what it does on a disk."""
+    """Only 8 of 24 indexes on HDFS were asked before, one by one, because the cost to open a file was assumed to be
+    that of a local disk."""
     now = [0.0]
     monkeypatch.setattr(survivors.time, "perf_counter", lambda: now[0])
     batches: list[int] = []
@@ -299,7 +301,7 @@ def test_indexes_in_a_store_are_asked_side_by_side(
 
 
 class _Files(list[str]):
-    """As py4j shows Scala's sequence of files."""
+    """A sequence of files with the methods that py4j gives Scala's sequence."""
 
     def __init__(self, texts: list[str], asked: list[int]) -> None:
         super().__init__(texts)
@@ -322,7 +324,7 @@ class _Files(list[str]):
 
 @pytest.mark.parametrize("count", [0, 1, 24, 120, 121, 1000])
 def test_answers_of_the_jvm_are_short_while_files_are_few(count: int) -> None:
-    """More than 8 kB took 40 ms longer; of many files the round trips would."""
+    """Answers of more than 8 kB took 40 ms longer. For many files, more round trips would take longer."""
     status = (
         "DeprecatedRawLocalFileStatus{{path=file:/data/warehouse/events/2026/part-{0:05}-"
         "41e95774-88c0-4594-867a-551281f0bf32-c000.zstd.orc; isDirectory=false; length={0}; replication=1; "

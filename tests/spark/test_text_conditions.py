@@ -1,6 +1,7 @@
-"""A text is Spark's, whoever reads: escapes, quotes, raw texts, functions and settings mean what they mean in Spark.
+"""A condition as text means the same as in Spark, whichever engine reads: escapes, quotes, raw texts, functions,
+settings.
 
-A delete of ``'a\\\\b'`` took other rows, since orcidx's own parser read the text, where a backslash is a backslash.
+A delete of ``'a\\\\b'`` deleted other rows before, because orcidx's own parser does not treat a backslash as an escape.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ ANSI, QUOTED, ESCAPED = list(SETTINGS)[:3]
 
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
-    """What Spark says of rows that it holds. Its statistics of cached rows pass over NaN, so they are switched off."""
+    """A cached DataFrame as the reference. Spark's statistics of cached rows ignore NaN, so they are switched off."""
     spark.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
     return spark.createDataFrame(rows(), COLUMNS).cache()
 
 
 def test_nan_in_rows_that_spark_holds(frame: Any) -> None:
-    """The reference of these tests itself."""
+    """Checks the reference of these tests."""
     assert ids(frame.where("x = 'NaN'")) == Counter(number for number, row in enumerate(rows()) if row[6] != row[6])
 
 
@@ -49,7 +50,7 @@ def files(spark: Any, frame: Any, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def tables(spark: Any, frame: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Of ORC, of Parquet, and of ORC in partitions."""
+    """Tables of ORC files, of Parquet files, and of ORC files in partitions."""
     folders = []
     for number, (kind, keys) in enumerate((("orc", ()), ("parquet", ()), ("orc", ("A",)))):
         folder = tmp_path_factory.mktemp("texts") / f"p{number}"
@@ -76,12 +77,12 @@ def kept(spark: Any) -> Iterator[None]:
 def ids(frame: Any) -> Any:
     try:
         return Counter(row.id for row in (frame() if callable(frame) else frame).collect())
-    except Exception as error:  # of Spark, of orcidx, and of orcidx through the JVM
+    except Exception as error:  # an error of Spark, of orcidx, or of orcidx through the JVM
         return f"raises {type(error).__name__}"[:7]
 
 
 def check(spark: Any, files: Path, table: Path, where: str) -> str:
-    """By every way as Spark; or that a delete and the format refuse it."""
+    """Checks that every way to read gives Spark's rows, or that a delete and the format refuse the condition."""
     expected = ids(lambda: spark.read.orc(str(files)).where(where))
     ways = {
         "auto": lambda: read(spark, files, where=where),
@@ -94,7 +95,7 @@ def check(spark: Any, files: Path, table: Path, where: str) -> str:
     for way, made in ways.items():
         assert ids(made) == expected, (where, way)
     by_format = ids(lambda: spark.read.format("orcidx").option("where", where).load(str(files)))
-    none = expected == "raises " and not by_format  # as of NULL, which Spark takes for no condition
+    none = expected == "raises " and not by_format  # as for NULL, which Spark does not take as a condition
     assert none or by_format in (expected, "raises "), (where, "format")
     if expected == "raises ":
         return "raises"
@@ -144,7 +145,7 @@ def test_a_delete_takes_the_rows_that_spark_means(spark: Any, tmp_path: Path) ->
 
 
 def test_a_cast_that_fails_is_told_in_a_sentence(spark: Any, table: Path, files: Path) -> None:
-    """Spark raises when it folds constants, before any row is read; its own error came out of a delete."""
+    """Spark raises when it folds constants, before any row is read. A delete raised Spark's own error before."""
     spark.conf.set(ANSI, "true")
     for ask in (lambda text: delete(spark, table, text), lambda text: read(spark, files, where=text).collect()):
         with pytest.raises(InvalidQuery, match=r"Spark does not compute .*axb.* cannot be cast"):
@@ -161,7 +162,7 @@ def test_what_spark_computes_is_filtered_by_spark(spark: Any, files: Path) -> No
 
 
 def settled(spark: Any, dice: random.Random) -> dict[str, str]:
-    """Random settings, mostly those of other tests."""
+    """Returns random settings, mostly those of other tests."""
     found = {name: dice.choice(values) if dice.random() < 0.3 else values[0] for name, values in SETTINGS.items()}
     for name, value in found.items():
         spark.conf.set(name, value)
@@ -170,7 +171,7 @@ def settled(spark: Any, dice: random.Random) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_random_texts(spark: Any, files: Path, tables: list[Path]) -> None:
-    """Soaks by hand set ORCIDX_TEXTS, with ORCIDX_SEED and --timeout."""
+    """For long runs by hand, set ORCIDX_TEXTS, ORCIDX_SEED and --timeout."""
     dice = random.Random(int(os.environ.get("ORCIDX_SEED", "2")))
     told: Counter[str] = Counter()
     for _ in range(int(os.environ.get("ORCIDX_TEXTS", "4"))):
@@ -184,7 +185,8 @@ def test_random_texts(spark: Any, files: Path, tables: list[Path]) -> None:
 
 @pytest.mark.slow
 def test_random_deletes(spark: Any, frame: Any, tables: list[Path], tmp_path: Path) -> None:
-    """What is left is what Spark leaves, NULL and false. Soaks by hand set ORCIDX_DELETES."""
+    """After a delete, the rows for which the condition is NULL or false are left, as in Spark. For long runs by hand,
+    set ORCIDX_DELETES."""
     dice = random.Random(int(os.environ.get("ORCIDX_SEED", "1")))
     told: Counter[str] = Counter()
     for number in range(int(os.environ.get("ORCIDX_DELETES", "8"))):

@@ -1,4 +1,4 @@
-"""Texts of conditions that Spark and other dialects of SQL read otherwise, and random ones, with rows to ask."""
+"""Conditions that Spark and other SQL dialects read differently, random conditions, and rows for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = [
 
 
 def rows() -> list[tuple[Any, ...]]:
-    """One for each of ``VALUES``, with nulls, old days and odd numbers in the other columns."""
+    """Returns a row for each of ``VALUES``, with nulls, old dates and unusual numbers in the other columns."""
     floats = [0.0, -0.0, 1.0, 1.5, float("nan"), float("inf"), None, -2.5, 4.0, 5.0]
     days = [dt.date(2020, 1 + n, 1) for n in range(6)] + [dt.date(1500, 3, 1), dt.date(1969, 12, 31), None]
     moments = [dt.timedelta(hours=n, microseconds=n * 500_000) for n in range(-6, 8)]
@@ -122,7 +122,7 @@ def _quoted(dice: random.Random, value: str) -> str:
 
 
 def random_text(dice: random.Random, depth: int = 2) -> str:
-    """A condition over the columns ``id``, ``t`` and ``A``."""
+    """Returns a random condition on the columns ``id``, ``t`` and ``A``."""
     if depth and dice.random() < 0.5:
         parts = [random_text(dice, depth - 1) for _ in range(2)]
         joined = dice.choice([" AND ", " OR "]).join(f"({part})" for part in parts)
