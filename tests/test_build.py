@@ -1,4 +1,4 @@
-"""setup.py: what a second build makes again. Cython and setuptools are stood in for, so that nothing is compiled."""
+"""What a second build by setup.py makes again. Mocks replace Cython and setuptools, so that nothing is compiled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RELEASE = '"extra_compile_args": ["-O3", "-g0"],'
 
 @pytest.fixture
 def tree(tmp_path):
-    """A checkout with one module, built once, long ago."""
+    """A checkout with one module that was built long ago."""
     shutil.copy(SETUP, tmp_path)
     package = tmp_path / "orcidx"
     package.mkdir()
@@ -52,7 +52,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def build(tree, monkeypatch):
-    """Runs setup.py; returns what is given to Cython, and what is compiled, in order."""
+    """Returns a function that runs setup.py. It returns the files for Cython, and the modules to compile, in order."""
     given, compiled, flags = [], [], {}
 
     def cythonize(extensions, **options):
@@ -88,7 +88,7 @@ def build(tree, monkeypatch):
 
 
 def test_a_second_build_translates_nothing(build):
-    """Whatever the age of the Cython that pip has unpacked for it."""
+    """The file time of the Cython that pip has unpacked does not matter."""
     assert build()[0] == []
 
 
@@ -123,18 +123,19 @@ def test_c_of_another_kind_is_made_again(tree, build, text):
 
 def test_without_c_it_is_made(tree, build):
     (tree / "orcidx" / "one.c").unlink()
-    (tree / "orcidx" / "one.c").touch()  # what Cython leaves here, for its size
+    (tree / "orcidx" / "one.c").touch()  # an empty file, as if Cython had left it
     assert build()[0] == ["orcidx/one.pyx"]
 
 
 def test_the_longest_is_compiled_first(build):
-    """Not as the last, while the other cores have nothing left to do."""
+    """If it were compiled last, the other cores would have nothing left to do."""
     assert build()[1] == ["orcidx._cython", "orcidx.one"]
 
 
 @pytest.mark.parametrize("words", [("egg_info",), ("dist_info", "--output-dir", "x")])
 def test_what_pip_asks_before_it_builds_translates_nothing(tree, build, words):
-    """The first of the two translated all, the second found that nothing was to be done, for a second each."""
+    """pip runs two commands before it builds. Before, the first one translated all modules and
+    the second one found nothing to do. Each took a second."""
     (tree / "orcidx" / "one.c").write_text("")
     assert build(*words) == ([], ["orcidx.one", "orcidx._cython"])
     assert not build.flags, "Cython was not asked"
@@ -151,7 +152,7 @@ def test_plain_modules_are_compiled_for_less(tree, build, monkeypatch, debug):
 
 
 def test_plain_modules_are_there():
-    """A name that no module has any more would do nothing, and nobody would see it."""
+    """A name without a module would have no effect, and would not be noticed."""
     names = re.search(r'^PLAIN = """(.*?)"""', SETUP.read_text(), re.DOTALL | re.MULTILINE).group(1).split()
     assert "orc.spans" in names
     missing = [name for name in names if not (SETUP.parent / "orcidx" / f"{name.replace('.', '/')}.pyx").exists()]

@@ -1,4 +1,4 @@
-"""Each implementation of a protocol, held to its protocol's function in ``conformance``; and none is left out."""
+"""Every implementation of a protocol is checked by the protocol's function in ``conformance``. None is left out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ CONTENT = np.random.default_rng(3).bytes(70_000)
 
 
 def modules() -> list[ModuleType]:
-    """Every module of orcidx, compiled ones too. Those of Spark need it; they are read instead, below."""
+    """Returns every module of orcidx, also compiled ones. Modules of Spark need Spark, so a test below reads their
+    source."""
     found = []
     for info in pkgutil.walk_packages(orcidx.__path__, "orcidx."):
         if not info.name.startswith(("orcidx.spark", "orcidx.__main__")):
@@ -53,7 +54,7 @@ def modules() -> list[ModuleType]:
 
 
 def implementations(*methods: str, parameters: tuple[str, ...] | None = None) -> set[str]:
-    """The classes that define all these methods; ``parameters``: those of the first."""
+    """Returns the classes that define all these methods. ``parameters``: the parameters of the first method."""
     names = set()
     for module in modules():
         for value in vars(module).values():
@@ -72,7 +73,7 @@ def implementations(*methods: str, parameters: tuple[str, ...] | None = None) ->
 
 
 def test_spark_has_no_implementation() -> None:
-    """Of any protocol here: its modules are not imported for the counts below."""
+    """The modules of Spark have no implementation of these protocols. They are not imported for the counts below."""
     marks = {"read_ranges", "aread_ranges", "read_tail", "get_tail", "fetch", "publish"}
     found = []
     for path in (Path(orcidx.__file__).parent / "spark").glob("*.py"):
@@ -113,7 +114,7 @@ def over_memory(folder: Path) -> Iterator[Any]:
     memory = pytest.importorskip("fsspec").filesystem("memory")
     memory.pipe("/orcidx-conformance", CONTENT)
     yield open_reader("memory://orcidx-conformance")
-    handler = pyarrow.fs.FSSpecHandler(memory)  # which comes down to the same
+    handler = pyarrow.fs.FSSpecHandler(memory)  # orcidx unwraps it and uses the same backend
     yield open_reader("orcidx-conformance", filesystem=pyarrow.fs.PyFileSystem(handler))
 
 
@@ -156,9 +157,9 @@ def test_range_readers(kind: str, tmp_path: Path) -> None:
 
 def test_every_range_reader_is_checked() -> None:
     found = implementations("read_tail", "read_ranges", "aread_ranges", "fingerprint")
-    base = {"ReaderAtHand"}  # what the local ones share
-    checked = {name for name, _ in READERS.values()} | {"RemoteReader"}  # over each backend, below
-    assert found - base | {"LentReader"} == checked  # it passes all on, by __getattr__
+    base = {"ReaderAtHand"}  # the base class of local readers
+    checked = {name for name, _ in READERS.values()} | {"RemoteReader"}  # the test below checks it with each backend
+    assert found - base | {"LentReader"} == checked  # LentReader forwards all calls by __getattr__
 
 
 BACKENDS: dict[str, Callable[[Path], Iterator[Any]]] = {
@@ -182,7 +183,7 @@ def test_range_readers_over_every_backend(name: str, tmp_path: Path) -> None:
 
 
 def test_every_backend_is_checked() -> None:
-    base = {"ThreadBackend"}  # what those over a synchronous library share
+    base = {"ThreadBackend"}  # the base class of backends with a synchronous library
     assert implementations("stat", "get", "get_tail", "loop", "close") - base == set(BACKENDS)
 
 
@@ -335,7 +336,7 @@ ASKED = [
 
 
 class Recorder:
-    """What every evidence says, in scans of one file of one stripe, whose rows are those of ``TABLE``."""
+    """Records the results of every evidence in scans of one file with one stripe. Its rows are those of ``TABLE``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[tuple[Any, BoundLeaf, RowSelection, Finding | None]] = []
@@ -362,7 +363,7 @@ def is_evidence(cls: type) -> bool:
 
 
 def truth(leaf: BoundLeaf, table: pa.Table) -> np.ndarray:
-    """Of each row, whether the leaf is TRUE: by the values themselves, one after the other."""
+    """Returns for each row whether the leaf is TRUE, computed from the values one by one."""
     values = table[leaf.path[0]].to_pylist()
     literals = [one.decode() if isinstance(one, bytes) else one for one in leaf.literals]
     compare: dict[str, Callable[[Any], bool]] = {
@@ -402,12 +403,12 @@ def test_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoke = set()
     for evidence, leaf, alive, finding in list(recorder.said):
         rows = truth(leaf, whole)
-        if alive.length != ROWS:  # of one of several stripes, of which it does not tell
+        if alive.length != ROWS:  # it is about one of several stripes, and does not say which
             continue
         check_finding(evidence, leaf, alive, finding, may=rows, must=rows)
         if finding is not None:
             spoke.add(type(evidence).__name__)
-    of_files = {"FileBounds", "PartitionEvidence"}  # below
+    of_files = {"FileBounds", "PartitionEvidence"}  # checked below
     assert spoke == recorder.known - of_files, "an evidence that nothing here asks, or that never speaks"
 
 

@@ -1,8 +1,8 @@
-"""Every Python and shell block of the documentation runs, those of a page one after another.
+"""Runs every Python and shell block of the documentation. The blocks of a page run one after another.
 
-Left out are blocks under ``<!-- not run: why -->``, the sketches in decisions, and those under
-``<!-- needs: MODULE -->`` where the module is not installed. Blocks that need Spark run in
-``spark/test_spark_guide.py``, the shell blocks of README.md in ``test_front_page.py``.
+Not run are blocks under ``<!-- not run: why -->``, the sketches in decisions, and blocks under ``<!-- needs: MODULE
+-->`` if the module is not installed. Blocks that need Spark run in ``spark/test_spark_guide.py``, and the shell blocks
+of README.md in ``test_front_page.py``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ WITH_SPARK = (ROOT / "docs/tutorials/spark.md", ROOT / "docs/guides/spark-lookup
 def installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def blocks(page: Path, *, spark: bool = False) -> list[tuple[str, str]]:
-    """Language and text of the blocks of a page that are to run; with ``spark`` those that need it."""
+    """Returns language and text of the blocks of a page that are run. With ``spark``, these are the blocks that need
+    Spark."""
     found = []
     for mark, said, language, text in BLOCK.findall(page.read_text()):
         needs_spark = (
@@ -58,7 +59,7 @@ RUNNABLE = [page for page in FILES if page.parent.name != "decisions" and blocks
 
 @pytest.fixture
 def example_files(tmp_path, monkeypatch):
-    """The files that the examples name."""
+    """Makes the files that the examples name."""
     from orcidx import paimon
 
     events = pa.table({"id": range(100), "city": ["Oslo", "Rom"] * 50, "price": [float(i * 3) for i in range(100)]})
@@ -79,7 +80,7 @@ def test_examples_run(page, example_files, capsys):
     for language, text in blocks(page):
         if language == "python":
             with warnings.catch_warnings():
-                warnings.simplefilter("default")  # other libraries' are theirs
+                warnings.simplefilter("default")  # warnings of other libraries do not fail the test
                 exec(compile(text, str(page), "exec"), names)
         elif page.name != "README.md":
             run_commands(text)

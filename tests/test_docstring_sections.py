@@ -1,6 +1,6 @@
-"""numpydoc sections of all public names: each parameter and result has its text, and the examples run.
+"""numpydoc sections of all public names: each parameter and result has a text, and the examples run.
 
-Public are the names of the four modules that users import, of the engines, and all that the reference shows.
+Public names are those of the four modules that users import, of the engines, and everything in the reference.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def of_the_reference() -> Iterator[Any]:
 
 
 def public() -> list[Any]:
-    """Classes and functions of orcidx, each once."""
+    """Returns the public classes and functions of orcidx, each once."""
     found = {id(one): one for one in [*of_modules(), *of_the_reference()]}
     return [
         one
@@ -88,7 +88,7 @@ def public() -> list[Any]:
 
 
 def members(cls: type) -> Iterator[Callable[..., Any]]:
-    """Public methods of a class, also those of its bases in the package. Properties have a summary line only."""
+    """Yields public methods of a class and of its base classes in the package. Properties need only a summary line."""
     for base in cls.__mro__:
         for name, value in vars(base).items() if base.__module__.startswith("orcidx") else ():
             plain = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) or is_bound(value) else value
@@ -114,18 +114,19 @@ def sections(docstring: str | None) -> dict[str, str]:
 
 
 def told(text: str) -> set[str]:
-    """The parameters of a section; ``a, b : int`` has two."""
+    """Returns the parameters of a section. ``a, b : int`` has two."""
     lines = re.findall(r"^\S.*$", text, re.MULTILINE)
     return {name.strip().lstrip("*") for line in lines for name in line.partition(" : ")[0].split(",")}
 
 
 def gaps(function: Callable[..., Any]) -> list[str]:
-    """What numpydoc asks for and the docstring lacks."""
+    """Returns what numpydoc requires and the docstring lacks."""
     texts = sections(function.__doc__)
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    never = {name for name, kind in function.__annotations__.items() if kind == "Never"}  # taken to be refused
+    # These parameters exist only to be refused.
+    never = {name for name, kind in function.__annotations__.items() if kind == "Never"}
     own = set(code.co_varnames[:count]) - {"self", "cls"} - never
     lacking = sorted(own - told(texts.get("Parameters", "")))
     result = function.__annotations__.get("return")
@@ -161,7 +162,7 @@ def examples(part: object) -> list[doctest.DocTest]:
 
 
 def parts(one: Any) -> list[Any]:
-    """A function, or a class with its methods."""
+    """Returns a function, or a class with its methods."""
     return [one, *members(one)] if inspect.isclass(one) else [inspect.unwrap(one)]
 
 

@@ -1,7 +1,7 @@
-"""The promise of README.md: who has only that page gets through each step.
+"""A reader who has only README.md can carry out each of its steps.
 
-The Python blocks run in ``test_docs``, what they say of Spark in ``spark/test_spark_guide.py``; here are the commands,
-in their order, and what the page claims.
+``test_docs`` runs the Python blocks, and ``spark/test_spark_guide.py`` those about Spark. This module runs the commands
+in their order, and checks the claims of the page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tests that need golden files skip without them: nothing opens such a file before it has been looked for.
+"""Tests that need golden files are skipped without them. No code opens such a file before it checks that it exists.
 
-The files are not part of the repository, so a fresh clone has none. ``golden_orc`` and ``golden_paimon`` skip, and so
-do the parameters that ``goldens.py`` makes. A path made of ``GOLDEN_ORC`` by hand does not.
+The files are not part of the repository, so a fresh clone has none. ``golden_orc`` and ``golden_paimon`` skip a test,
+and so do the parameters that ``goldens.py`` makes. A path that a test makes from ``GOLDEN_ORC`` does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TAKES_WHAT_IS_THERE = {"bad/corpus.py"}
 
 
 def openings(source: str) -> Iterator[str]:
-    """What a test module does with golden files that fails where there are none."""
+    """Yields uses of golden files in a test module that fail if there are no such files."""
     tree = ast.parse(source)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
@@ -38,7 +38,7 @@ def openings(source: str) -> Iterator[str]:
 
 
 def only_searched(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether a folder is handed to a maker of parameters, or searched, perhaps in a folder below it."""
+    """Whether a folder is only passed to a function that makes parameters, or is searched, also in a subfolder."""
     above = parents[node]
     while isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div) and above.left is node:
         node, above = above, parents[above]

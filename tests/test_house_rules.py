@@ -1,4 +1,4 @@
-"""Rules of the house that a machine can check; CONTRIBUTING.md gives their reasons."""
+"""Rules of the project that a test can check. CONTRIBUTING.md gives their reasons."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
 MODULE_LINES, FUNCTION_LINES, CLASS_LINES = 450, 60, 250
-"""Without docstrings. From there on it is asked whether it is one thing: an alarm, no measure to be kept to the edge.
-What is one thing and longer stands in ``LONG``."""
+"""Limits in lines without docstrings. Code above a limit must be checked for whether it does one thing. Code that does,
+and is longer, is listed in ``LONG``. The limits are alarms, and not sizes to be used up."""
 PARAMETERS = 7
 FIELDS, METHODS = 10, 12
-"""Of a class; the alarm of ``LARGE_CLASSES``."""
+"""Limits for a class. ``LARGE_CLASSES`` lists the exceptions."""
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
 SKIPPED_FOLDERS = {"build", "dist", "env", "results", "html", "data", "__pycache__", "fixtures"}
@@ -35,7 +35,7 @@ ANYTHING_LEFT = {
     "scanner": 3,
     "storage": 4,
 }
-"""Parameters and results of public functions that are Any, of each room."""
+"""The number of parameters and results of public functions that are Any, for each subpackage."""
 
 LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
     "records: a field for each fact of a format, an option or a result": {
@@ -90,12 +90,12 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "scanner/stripe_reader.StripeReader": (16, 15),
     },
 }
-"""Why a class has more fields or methods than the alarm allows, and how many of both. The list and its numbers may only
-shrink: a class that has become smaller is written down here with what it has now, or goes."""
+"""Why a class has more fields or methods than allowed, and its numbers of both. The list and its numbers may only
+shrink. If a class has become smaller, its numbers here must be reduced, or its entry removed."""
 
 LONG = {"predicate/evaluation": 452}
-"""Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than the alarm allows.
-The list and its numbers may only shrink."""
+"""Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than allowed. The list
+and its numbers may only shrink."""
 
 _CYTHON_DEF = re.compile(r"^( *)(?:def|cdef|cpdef) (?!class |extern |struct |enum |packed |union )[^=]*?\w+\(")
 _DOCSTRING = re.compile(r'^ *r?"""(?:[^"\\]|\\.|"(?!""))*"""\n', re.MULTILINE)
@@ -111,7 +111,7 @@ def name_of(path: Path) -> str:
 
 
 def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Its lines, but for docstrings: a reference that says more makes no code longer."""
+    """Returns the number of lines without docstrings, so that longer docstrings do not count as longer code."""
     lines = (node.end_lineno or 0) - node.lineno + 1
     for inner in ast.walk(node):
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -122,7 +122,7 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int
 
 
 def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, lines and positional parameters (without self) of each function of a Python module."""
+    """Yields name, lines and positional parameters (without self) of each function of a Python module."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = [a.arg for a in node.args.posonlyargs + node.args.args]
@@ -134,12 +134,12 @@ def module_of(path: Path) -> str:
 
 
 def undocumented(path: Path) -> str:
-    """The text of a module without its docstrings."""
+    """Returns the text of a module without its docstrings."""
     return _DOCSTRING.sub("", path.read_text())
 
 
 def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """First line and length of each function of a Cython module, by indentation."""
+    """Yields first line and length of each function of a Cython module, found by indentation."""
     lines = undocumented(path).splitlines()
     for start, line in enumerate(lines):
         if match := _CYTHON_DEF.match(line):
@@ -156,7 +156,7 @@ def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def cython_classes(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and length of each class of a Cython module, by indentation."""
+    """Yields name and length of each class of a Cython module, found by indentation."""
     lines = undocumented(path).splitlines()
     for start, line in enumerate(lines):
         if match := re.match(r"(?:cdef )?class (\w+)", line):
@@ -167,7 +167,7 @@ def cython_classes(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def lengths() -> Iterator[tuple[str, int, int]]:
-    """Name, lines without docstrings, and the alarm, of each module, function and class."""
+    """Yields name, lines without docstrings, and limit of each module, function and class."""
     for path in sources(".py", ".pyx"):
         module = module_of(path)
         yield module, len(undocumented(path).splitlines()), MODULE_LINES
@@ -192,7 +192,7 @@ def test_modules_functions_and_classes_are_small() -> None:
 
 
 def fields_of(node: ast.ClassDef) -> set[str]:
-    """The annotated names of a class, and what its methods set."""
+    """Returns the annotated names of a class, and the attributes that its methods set."""
     names = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
     for one in node.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.args.args:
@@ -245,7 +245,7 @@ def test_compiled_modules_have_stubs() -> None:
 
 
 def test_declarations_have_a_user() -> None:
-    """A ``.pxd`` exists for what another module cimports."""
+    """A ``.pxd`` file exists only if another module cimports from it."""
     text = "\n".join(path.read_text() for path in sources(".pyx", ".pxd"))
     unused = [
         name_of(path)
@@ -256,7 +256,7 @@ def test_declarations_have_a_user() -> None:
 
 
 def test_modules_say_what_they_are() -> None:
-    """Every module but a bare package file starts with a docstring."""
+    """Every module starts with a docstring, except an empty package file."""
     trees = {path: ast.parse(path.read_text()) for path in sources(".py")}
     silent = [name_of(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     silent += [name_of(p) for p in sources(".pyx") if not re.match(r'(?:\s*#.*\n)*\s*r?"""', p.read_text())]
@@ -315,8 +315,8 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
 
 
 def test_the_history_of_benchmarks_tells_nothing_of_machines() -> None:
-    """asv puts the path of the interpreter and facts of the machine into what it keeps; benchmarks/history.py does
-    not."""
+    """asv stores the interpreter's path and facts about the machine in its results.
+    benchmarks/history.py does not."""
     kept = sorted((ROOT / "benchmarks" / "results").glob("*/*.json"))
     assert kept
     for path in kept:
@@ -336,7 +336,7 @@ def test_decision_records_are_numbered_once() -> None:
 
 
 def is_number(value: ast.AST) -> bool:
-    """Whether numbers alone are written there, and no call."""
+    """Whether the expression consists only of numbers, without calls."""
     parts = list(ast.walk(value))
     constants = [part.value for part in parts if isinstance(part, ast.Constant)]
     is_plain = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple)
@@ -365,8 +365,8 @@ PLAIN_NUMBERS = {
 
 
 def unexplained_numbers(text: str) -> Iterator[str]:
-    """Numbers, alone or several in one line, that have a name at the top of a module, and neither a docstring nor a
-    comment. Both may explain several assignments that stand together."""
+    """Yields constants at the top of a module that are numbers and have neither a docstring nor a comment. A docstring
+    or comment may explain several assignments that follow each other."""
     lines, body = text.splitlines(), ast.parse(text).body
     places = {node.lineno: at for at, node in enumerate(body)}
 
@@ -400,7 +400,7 @@ def unexplained_numbers(text: str) -> Iterator[str]:
 
 
 def test_numbers_say_what_they_are() -> None:
-    """docs/decisions/0113: a number at the top of a module has its unit and reason beside it."""
+    """A number at the top of a module has its unit and reason beside it (docs/decisions/0113)."""
     found = {str(path.relative_to(PACKAGE)): list(unexplained_numbers(path.read_text())) for path in sources(".py")}
     silent = [f"{path}: {name}" for path, names in found.items() for name in names if name not in PLAIN_NUMBERS]
     assert not silent, f"{silent}: say in a docstring what they are, and what set them"
@@ -414,7 +414,7 @@ def test_a_number_without_a_word_is_found() -> None:
 
 
 def test_the_index_of_decisions_is_whole() -> None:
-    """Each record has a row in the index, a title with its number, and a log of dates at its end."""
+    """Each decision has a row in the index, a title with its number, and a log of dates at its end."""
     folder = ROOT / "docs" / "decisions"
     rows = re.findall(r"^\| \[(\d{4})\]\((\d{4}-[a-z0-9-]+\.md)\) \|", (folder / "README.md").read_text(), re.MULTILINE)
     assert [name for _, name in rows] == sorted(path.name for path in folder.glob("0*.md"))
@@ -434,7 +434,7 @@ def test_test_files_have_names_of_their_own() -> None:
 
 
 def test_processes_of_tests_import_what_is_installed() -> None:
-    """Without -P the checkout, whose extensions need not be built, stands in for the package that is under test."""
+    """Without -P, Python imports the checkout instead of the installed package. Its extensions may not be built."""
     wrong = [
         f"{name_of(path)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -457,7 +457,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_modules_that_documents_name_are_there() -> None:
-    """Decisions tell of their own time, and may name modules that have moved since."""
+    """Decisions describe the code of their time, so they may name modules that have moved since."""
     pages = [path for path in project_files() if path.suffix == ".md" and "decisions" not in path.parts]
     gone = {
         (name_of(page), named)
@@ -469,7 +469,7 @@ def test_modules_that_documents_name_are_there() -> None:
 
 
 def anything_in(path: Path) -> int:
-    """Parameters and results of a module's public functions that are declared as Any, no less."""
+    """Returns the number of parameters and results of a module's public functions that are declared as Any."""
     count = 0
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
@@ -479,14 +479,15 @@ def anything_in(path: Path) -> int:
 
 
 FACE = "spark/__init__"
-"""Its functions have the names of what they do without Spark: ``orcidx.spark.rewrite`` and ``orcidx.rewrite``."""
+"""Functions of this module have the names of functions without Spark: ``orcidx.spark.rewrite`` and
+``orcidx.rewrite``."""
 
 OF_EVERY_INDEX = {"Contents", "build", "check_type", "read", "write"}
-"""What each module of an index format has."""
+"""Names that each module of an index format has."""
 
 
 def test_a_public_name_means_one_thing() -> None:
-    """But for ``cli``, whose functions have the names of commands."""
+    """No two public functions have the same name, except in ``cli``, whose functions have the names of commands."""
     face = set(re.findall(r'"(\w+)"', (PACKAGE / f"{FACE}.py").read_text()))
     places: dict[str, set[Path]] = {}
     for path in sources(".py"):
@@ -501,17 +502,17 @@ def test_a_public_name_means_one_thing() -> None:
 
 
 READ_AND_WRITTEN = {"bloom", "decimals", "dictionary", "int_runs", "numbers", "statistics", "text", "timestamps"}
-"""Modules of ``orc`` that have their counterpart in ``orc_writer``, or in ``paimon``."""
+"""Modules of ``orc`` that have a counterpart of the same name in ``orc_writer`` or ``paimon``."""
 
 NAMED_ALIKE = {
     *("arguments", "bounds", "build", "container", "explaining", "file_pruning", "index_totals", "kept_tails"),
     *("options", "overlap", "plan", "progress", "ranges", "scan", "small_files", "sources", "survivors", "totals"),
 }
-"""Names of modules that two rooms have for two things. The list may only shrink."""
+"""Module names that two subpackages use for different things. The list may only shrink."""
 
 
 def test_a_module_name_means_one_thing() -> None:
-    """But for ``cli``, whose modules have the names of commands."""
+    """No two modules have the same name, except in ``cli``, whose modules have the names of commands."""
     places: dict[str, set[Path]] = {}
     for path in sources(".py", ".pyx"):
         if path.stem not in ("__init__", "__main__") and not ("cli" in path.parts and path.stem != "arguments"):
@@ -522,12 +523,12 @@ def test_a_module_name_means_one_thing() -> None:
 
 
 NAMED_BY_A_FORMAT = {"VERSION", "MAGIC", "ENABLED"}
-"""Constants of one word whose module says what they are: formats' own, and switches for tests."""
+"""Constants with names of one word that their module explains: constants of formats, and switches for tests."""
 
 
 def test_a_constant_says_its_unit_and_meaning() -> None:
-    """A number whose name is a single word has a docstring below it, which may hold for the constants above it too, or
-    a comment on its line."""
+    """A number whose name is a single word has a docstring below it or a comment on its line. The docstring may also be
+    about the constants above."""
     silent = []
     for path in sources(".py"):
         lines = path.read_text().splitlines()
@@ -542,8 +543,8 @@ def test_a_constant_says_its_unit_and_meaning() -> None:
 
 
 def test_seams_have_types() -> None:
-    """What is left is pyspark's, pyarrow's and the storage libraries' (untyped), JSON, values of columns, and what the
-    caller may give in many forms (``sources``, ``where``). The numbers here may only fall."""
+    """The remaining Any are objects of pyspark, pyarrow and the storage libraries (which have no types), JSON, values
+    of columns, and arguments that may have many forms (``sources``, ``where``). The numbers may only fall."""
     counts: dict[str, int] = {}
     for path in sources(".py"):
         room = path.relative_to(PACKAGE).parts[0]
@@ -553,8 +554,8 @@ def test_seams_have_types() -> None:
 
 
 def test_predicates_are_walked_in_one_place() -> None:
-    """``predicate/fold.py`` knows how AND and OR hold their children; ``json_form`` builds them as they were stored,
-    and ``predicate/__init__`` has the names that users import."""
+    """Only ``predicate/fold.py`` uses the children of AND and OR. Exceptions are ``json_form``, which builds them as
+    they were stored, and ``predicate/__init__``, which has the names that users import."""
     allowed = {"nodes.py", "fold.py", "json_form.py", "__init__.py"}
     walkers = [
         f"{name_of(path)}:{node.lineno}"
@@ -569,7 +570,7 @@ def test_predicates_are_walked_in_one_place() -> None:
 
 
 def test_walk_throughs_name_what_is_there() -> None:
-    """CONTRIBUTING follows one value and one leaf through the package: each module and name on the way exists."""
+    """CONTRIBUTING follows one value and one leaf through the package. Each module and name in this text exists."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     walks = text[text.index("### One value") : text.index("### Adding one")]
     code = {path: path.read_text() for path in sources(".py", ".pyx")}

@@ -1,9 +1,9 @@
-"""The real imports of the package, compared with the picture of its layers (docs/decisions/0001-contracts.md).
+"""Compares the imports of the package with the diagram of its layers (docs/decisions/0001-contracts.md).
 
-Imports go downwards from room to room; nothing goes round in a circle; pyspark and Polars stay behind their one door. A
-new room is given its place here. Imports under ``if TYPE_CHECKING`` count for circles alone; what a
-``.pxd`` cimports does, and so do modules that are named in texts to be loaded later (``import_module``, tables of lazy
-names), which must not lead upwards either, but may close a circle inside their room.
+Imports go from higher to lower subpackages. There are no import cycles. Only one module imports pyspark, and only one
+imports Polars. A new subpackage must be added to the diagram. Imports under ``if TYPE_CHECKING`` count only for cycles,
+and this also holds for what a ``.pxd`` cimports. Modules that are named in strings to be loaded later
+(``import_module``, tables of lazy names) must not lead upwards either, but may close a cycle inside their subpackage.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports(path: Path, *, for_types: bool = False) -> set[str]:
-    """Dotted names that a module imports at run time, wherever in its text; ``for_types``: and those for its types."""
+    """Returns the dotted names that a module imports at run time, anywhere in its text. ``for_types``: also for
+    types."""
     text = path.read_text()
     names: set[str] = set()
     if path.suffix in (".pyx", ".pxd"):
@@ -105,7 +106,7 @@ def imports(path: Path, *, for_types: bool = False) -> set[str]:
 
 
 def named_later(path: Path) -> set[str]:
-    """Modules of this package that are named in a module's texts, to be loaded when they are wanted."""
+    """Returns modules of this package that are named in strings of a module, to be loaded when they are needed."""
     known = modules()
     texts = re.findall(r"""["'](orcidx(?:\.\w+)+)["']""", path.read_text())
     return {text for text in texts if text in known}
@@ -113,7 +114,8 @@ def named_later(path: Path) -> set[str]:
 
 @cache
 def graph(*, for_types: bool = False) -> dict[str, set[str]]:
-    """Module to the modules of this package that it imports, at once or (by Cython) for its declarations."""
+    """Returns for each module the modules of this package that it imports, or that Cython needs for its
+    declarations."""
     known = modules()
     edges: dict[str, set[str]] = {}
     for module, path in known.items():
@@ -139,7 +141,7 @@ def short(module: str) -> str:
 
 
 def place_of(module: str) -> str:
-    """The name in the picture that covers a module, or ``""``."""
+    """Returns the name in the diagram to which a module belongs, or ``""``."""
     room, _, inside = short(module).partition(".")
     name = f"{room}.*" if inside and f"{room}.*" in places() else room
     return name if name in places() else ""
@@ -159,7 +161,8 @@ def test_the_contracts_show_this_picture() -> None:
 
 
 def test_few_modules_stand_alone() -> None:
-    """Beside the rooms: the public names, errors, options, extras, the command line (docs/decisions/0001, 0010)."""
+    """The only modules outside of subpackages are public names, errors, options, extras and the command line
+    (docs/decisions/0001, 0010)."""
     alone = {path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyx")}
     assert alone == {
         "__init__.py",
@@ -217,7 +220,7 @@ def test_every_way_of_importing_is_seen() -> None:
 
 
 def test_no_circles() -> None:
-    """Imports for types count: who reads a module of a circle has to read the others."""
+    """Imports for types count, too, because a person who reads one module of a cycle has to read the others."""
     edges = graph(for_types=True)
     done: set[str] = set()
 

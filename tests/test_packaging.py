@@ -1,4 +1,4 @@
-"""What packages are made of: one place for the version, releases in the change log, workflows that are sound."""
+"""Packaging: the version is in one place, releases are in the change log, and workflows are valid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_the_change_log_is_cut_into_releases():
 
 
 def test_the_conda_recipe_asks_for_what_pip_asks_for():
-    """Names are the same there; what only Windows needs is left out with Windows."""
+    """Packages have the same names in conda. The recipe has no Windows build, so it does not need packages for
+    Windows."""
     text = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text()
     sections = dict(re.findall(r"^  (\w+):\n((?:    .*\n)+)", text, re.MULTILINE))
     items = {name: re.findall(r"^    - ([\w-]+(?: >=\S+)?)$", body, re.MULTILINE) for name, body in sections.items()}
@@ -58,7 +59,7 @@ def test_the_conda_recipe_asks_for_what_pip_asks_for():
 
 
 def test_the_sdist_holds_what_a_build_needs():
-    """Everything that setup.py reads is named by MANIFEST.in."""
+    """MANIFEST.in names every file that setup.py reads."""
     manifest = (ROOT / "MANIFEST.in").read_text()
     suffixes = {path.suffix for path in (ROOT / "orcidx").rglob("*") if path.suffix in (".pyx", ".pxd", ".pyi")}
     assert suffixes == {".pyx", ".pxd", ".pyi"}
@@ -67,7 +68,7 @@ def test_the_sdist_holds_what_a_build_needs():
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_are_sound(path):
-    """What a lint of workflows looks for first: permissions are named, and nobody's words reach a shell unquoted."""
+    """Workflows declare their permissions, and no text from outside reaches a shell without quotes."""
     yaml = pytest.importorskip("yaml")
     found = yaml.safe_load(path.read_text())
     assert found["permissions"] == {"contents": "read"}, "jobs ask for more one by one"
@@ -98,12 +99,12 @@ def test_the_citation_is_of_the_newest_release():
 
 
 def test_core_tests_have_the_extras_that_they_ask_for() -> None:
-    """SQL text and Avro are extras: without them these tests failed on every platform."""
+    """SQL text and Avro need extras. Without them, these tests failed on every platform."""
     assert "pip install -q '.[all]' pytest" in (ROOT / ".ci" / "core-tests").read_text()
 
 
 def test_core_tests_import_nothing_else() -> None:
-    """One that asked for pyorc failed wherever only they are run."""
+    """A core test that needed pyorc failed where only the core tests are run."""
     paths = subprocess.run([ROOT / ".ci" / "core-tests", "--list"], capture_output=True, text=True, check=True).stdout
     waiting = [ROOT / path for path in paths.split()]
     assert len(waiting) > 10

@@ -1,4 +1,4 @@
-"""Nothing public is missing from the reference: names, options, commands, errors. Plots show what was recorded."""
+"""The reference has all public names, options, commands and errors. Plots show the recorded numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTIVES = set(re.findall(r"^::: (\S+)", "\n".join(REFERENCE.values()), re.MUL
 
 
 def loaded(path):
-    """A script that is no part of the package."""
+    """Loads a script that is not part of the package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
@@ -141,7 +141,8 @@ OF_TABLES += [paimon.Table.delete, paimon.Table.append]
     ids=lambda one: one.__qualname__,
 )
 def test_functions_have_a_section_for_each_parameter(function):
-    """numpydoc's sections, in its order. ``a, b`` documents two parameters, and ``**options`` all that a class has."""
+    """Docstrings have numpydoc's sections in numpydoc's order. ``a, b`` documents two parameters, and ``**options`` all
+    fields of a class."""
     sections = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(function.__doc__), flags=re.MULTILINE)
     texts = dict(zip(sections[1::2], sections[2::2]))
     assert list(texts) == [name for name in ("Parameters", "Returns", "Raises", "Examples") if name in texts]

@@ -1,4 +1,4 @@
-"""What users of other libraries type first: it works, or the error says what to type."""
+"""Calls that users of other libraries try first work, or the error says what to write."""
 
 from __future__ import annotations
 

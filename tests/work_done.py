@@ -1,4 +1,4 @@
-"""What a call costs, counted rather than timed: a count is the same on any machine, however busy."""
+"""Measures the cost of a call by counting. A count is the same on any machine, even if it is busy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["check_calls", "python_calls"]
 
 
 def _profiled(call: Callable[[], Any], note: Callable[[Any], None]) -> None:
-    """Runs ``call``; ``note`` gets the frame of each Python function that this thread calls meanwhile. Finalizers are
-    left out: what is freed meanwhile may be the garbage of other tests."""
+    """Runs ``call``. ``note`` gets the frame of each Python function that this thread calls meanwhile, except
+    finalizers, because they may be of objects of other tests."""
 
     def hear(frame: Any, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code.co_name != "__del__":
@@ -34,7 +34,7 @@ def _profiled(call: Callable[[], Any], note: Callable[[Any], None]) -> None:
 
 
 def _own_calls(call: Callable[[], Any]) -> Counter[str]:
-    """Calls of each Python function of the package, by ``module:function``."""
+    """Counts the calls of each Python function of the package, by ``module:function``."""
     inside = str(Path(orcidx.__file__).parent)
     found: Counter[str] = Counter()
 
@@ -47,7 +47,8 @@ def _own_calls(call: Callable[[], Any]) -> Counter[str]:
 
 
 def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
-    """Calls of Python functions while ``call`` runs, in this thread. ``own``: of the package's alone."""
+    """Counts the calls of Python functions in this thread while ``call`` runs. ``own``: only functions of the
+    package."""
     if own:
         return _own_calls(call).total()
     calls = 0
@@ -61,7 +62,8 @@ def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
 
 
 def check_calls(call: Callable[[], Any], *, most: int, modules: int) -> None:
-    """Fails where ``call`` makes more calls of the package's Python functions, or in more modules, and names them."""
+    """Fails if ``call`` makes more than ``most`` calls of the package's Python functions, or calls more than
+    ``modules`` modules. The error names them."""
     found = _own_calls(call)
     through = {name.partition(":")[0] for name in found}
     assert found.total() <= most, f"{found.total()} calls, of at most {most}: {dict(sorted(found.items()))}"

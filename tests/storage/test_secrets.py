@@ -1,4 +1,4 @@
-"""Keys, tokens and signatures are in no message, repr, explanation or JSON, in a pickle only where that is asked."""
+"""Keys, tokens and signatures are in no message, repr, explanation or JSON. They are in a pickle only on request."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_file_systems_with_keys_are_refused(kind: str) -> None:
 
 
 def test_file_systems_without_keys_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose keys are the environment's, on the other machine, too."""
+    """The keys of these file systems come from the environment, also on another machine."""
     s3fs = pytest.importorskip("s3fs")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k3y")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
@@ -177,7 +177,7 @@ def test_a_signed_url_is_nowhere_shown() -> None:
         ]
         server.faults.extend(["403"] * 9 + ["500"] * 30)
         told += [_traceback_of(url), _traceback_of(url)]
-    told.append(_traceback_of(url))  # the server is gone
+    told.append(_traceback_of(url))  # the server has stopped
     assert not [text for text in told if "5ecre7" in text or "AKIA12345678" in text]
 
 

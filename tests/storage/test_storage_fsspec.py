@@ -1,4 +1,4 @@
-"""fsspec file systems without requests of their own: synchronous ones, wrapped ones, and what they may do wrong."""
+"""fsspec file systems without special support: synchronous and wrapped ones, and ones that behave wrongly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
 
 
 class Cloud(AsyncFileSystem):
-    """An asynchronous storage that tells size and generation through ``info`` only, as gcsfs and adlfs do."""
+    """An asynchronous storage that gives size and generation only in ``info``, as gcsfs and adlfs do."""
 
     cachable = False
     protocol = "cloud"
@@ -199,7 +199,7 @@ class WithoutFiles(MemoryFileSystem):
 
 
 def test_a_file_system_that_opens_nothing_is_not_written_to() -> None:
-    """The discarding of what was never opened raised AttributeError."""
+    """Discarding a file that was never opened raised AttributeError before."""
     with pytest.raises(StorageError, match="returned None"):
         write_table(pa.table({"a": [1]}), "/nothing.orc", filesystem=WithoutFiles())
     assert not MemoryFileSystem().exists("/nothing.orc")

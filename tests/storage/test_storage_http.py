@@ -1,4 +1,4 @@
-"""HTTP: the requests that go out, as the server logs them, and what happens when it misbehaves."""
+"""HTTP: the requests that are sent, as the server logs them, and what happens when the server fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orcidx.storage.failures import Retries
 pytest.importorskip("aiohttp")
 
 DATA = os.urandom(3_000_000)
-# Five clusters of eight ranges of 4 KiB; 12 KiB apart inside a cluster, 0.5 MB between clusters.
+# Five clusters, each with eight ranges of 4 KiB. Gaps are 12 KiB inside a cluster, and 0.5 MB between clusters.
 RANGES = [(cluster * 600_000 + i * 16_384, 4096) for cluster in range(5) for i in range(8)]
 WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
 
@@ -84,7 +84,7 @@ def test_in_flight_is_bounded_by_the_byte_budget(server: RangeServer) -> None:
 
 
 def test_await_from_another_loop(server: RangeServer) -> None:
-    server.latency = 0.2  # eight requests at once, on a busy machine too
+    server.latency = 0.2  # so that eight requests are open at once, even on a busy machine
     readers = [open_reader(f"{server.url}/data.orc") for _ in range(8)]
 
     async def read_all() -> tuple[list[list[memoryview]], int]:
@@ -132,7 +132,7 @@ def test_one_failure_is_retried(server: RangeServer, fault: str) -> None:
         else:
             assert reader.read_tail(100) == (DATA[-100:], len(DATA))
         assert len(server.gets) == 2
-        if fault != "reset":  # aiohttp repeats a GET by itself when a kept connection turns out to be dead
+        if fault != "reset":  # aiohttp itself repeats a GET if an idle connection was closed
             assert reader.metrics.retries == 1
 
 
@@ -146,7 +146,7 @@ def test_retries_are_bounded(server: RangeServer, fault: str) -> None:
         reader.read_ranges([(10, 1000)])
     assert caught.value.offset == 10
     assert caught.value.file == f"{server.url}/data.orc"
-    assert len(server.gets) == (8 if fault == "reset" else 4)  # each one twice, by aiohttp
+    assert len(server.gets) == (8 if fault == "reset" else 4)  # aiohttp sends each request twice
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("403", PermissionError), ("401", PermissionError), ("400", StorageError)])

@@ -1,4 +1,4 @@
-"""Directories, globs and prefixes, and the partitions in their paths, the same over every storage."""
+"""Directories, globs and prefixes, and partitions in their paths, give the same results on every storage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Lister = Callable[[str], list[Source]]
 
 @pytest.fixture(params=["local", "file url", "fsspec url", "fsspec", "arrow", "obstore"])
 def lister(request: pytest.FixtureRequest, tmp_path: Path) -> Lister:
-    """Lists a path relative to a place that holds FILES."""
+    """Returns a function that lists a path relative to a directory with FILES."""
     kind = request.param
     base = str(tmp_path)
     if kind in ("fsspec", "fsspec url"):
@@ -65,13 +65,13 @@ def lister(request: pytest.FixtureRequest, tmp_path: Path) -> Lister:
         return lambda path: list_sources(os.path.join(base, path))
     if kind == "file url":
         return lambda path: list_sources(f"file://{base}/{path}")
-    # A file system of its own kind, so that it is not taken for the local one.
+    # A file system of another class, so that it does not count as local.
     arrow = pyarrow.fs.PyFileSystem(_Handler(pyarrow.fs.SubTreeFileSystem(base, pyarrow.fs.LocalFileSystem())))
     return lambda path: list_sources(path, filesystem=arrow)
 
 
 class _Handler(pyarrow.fs.FileSystemHandler):
-    """Passes on the calls that reading needs."""
+    """Forwards the calls that reading needs."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -308,7 +308,7 @@ def test_wrong_sources() -> None:
 
 @pytest.mark.parametrize("name", ["a\0b.orc", "a\ud800b.orc", "d\0/*.orc", "file:///tmp/a%00b.orc"])
 def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
-    """The operating system's ValueError came through, from deep inside."""
+    """The operating system's ValueError was raised before, from an inner function."""
     wrong = {"match": "is not a path, because no file name"}
     for asked in (name, tmp_path / name):
         if isinstance(asked, Path) and name.startswith("file:"):

@@ -160,7 +160,7 @@ def test_mapped_buffers_outlive_the_reader(path: Path) -> None:
 
 
 class _Slow(io.RawIOBase):
-    """Gives a few bytes at a time, as pipes and sockets do."""
+    """Returns a few bytes at a time, as pipes and sockets do."""
 
     def __init__(self, data: bytes, step: int = 7) -> None:
         self._inner = io.BytesIO(data)

@@ -1,4 +1,4 @@
-"""Merging of ranges, fingerprints, the identity cache, recording, and what failures mean."""
+"""Merging of ranges, fingerprints, the identity cache, recording, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReaderFile: the same bytes as a file in memory, wherever it is read, with and without a tail at hand."""
+"""ReaderFile reads the same bytes as a file in memory at every place, with and without a cached tail."""
 
 from __future__ import annotations
 

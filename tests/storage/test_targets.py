@@ -1,5 +1,5 @@
-"""What is written over: links, pipes and devices, modes and owners; what is left by a writer that is dropped, and by a
-disk that is full."""
+"""Targets that exist already: links, pipes, devices, modes and owners. Also, what a dropped writer or a full disk
+leaves."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_an_owner_that_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytes
     with pytest.warns(RuntimeWarning, match="its owner 4242"):
         orcidx.write_table(TABLE, str(path))
     monkeypatch.undo()
-    assert mode_of(path) == (0o640 if group else 0o600)  # the group's rights are not another group's
+    assert mode_of(path) == (0o640 if group else 0o600)  # rights of the old group must not go to another group
 
 
 @pytest.mark.parametrize("write", OF_A_FILE)
@@ -150,7 +150,7 @@ def test_what_is_made_of_a_private_file_is_private(write: Writer, tmp_path: Path
 
 
 def test_rows_that_a_writer_is_given_keep_the_file_private(tmp_path: Path, source: Path) -> None:
-    """A writer is opened before it knows whose rows it gets."""
+    """A writer is opened before it knows from which file its rows come."""
     source.chmod(0o640)
     with orcidx.open(source) as file, orcidx.OrcWriter(tmp_path / "n.orc", TABLE.schema) as writer:
         writer.write(TABLE)
@@ -197,7 +197,8 @@ def test_nobody_else_reads_it_while_it_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
 def test_what_changes_add_to_a_private_paimon_table_is_private(tmp_path: Path, mode: int) -> None:
-    """Manifests hold the least and largest values of data files, indexes all of them."""
+    """Manifests hold the smallest and largest values of data files, and indexes hold all values, so they must be
+    private, too."""
     (tmp_path / "schema").mkdir()
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 1, "name": "c", "type": "STRING"}]
     options = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "orc"}
@@ -344,7 +345,7 @@ def test_a_forked_process_leaves_the_file_alone(tmp_path: Path) -> None:
 
 @contextmanager
 def full_disk(at: int) -> Iterator[None]:
-    """Files end at so many bytes, with EFBIG, as those of a full disk with ENOSPC."""
+    """Limits files to ``at`` bytes. Writing more raises EFBIG, similar to ENOSPC on a full disk."""
     import signal
 
     old, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -422,7 +423,7 @@ def test_clean_lists_unfinished_uploads() -> None:
         assert "lifecycle rule" in str(done)
         assert not clean_indexes(
             "s3://unfinished/set", older_than=40 * 365 * 86400, storage_options=options
-        ).uploads  # moto says 2010
+        ).uploads  # moto gives 2010 as the date of uploads
 
 
 def modes_below(folder: Path) -> set[int]:
@@ -430,7 +431,8 @@ def modes_below(folder: Path) -> set[int]:
 
 
 def test_rows_of_private_files_are_written_privately(tmp_path: Path) -> None:
-    """`write_table` and `write_dataset` of a scan or an open file made 0644 of the rows of a 0600 file."""
+    """`write_table` and `write_dataset` of a scan or open file wrote rows of a 0600 file to a file with mode 0644
+    before."""
     private, shared = tmp_path / "private.orc", tmp_path / "shared.orc"
     for path, mode in ((private, 0o600), (shared, 0o644)):
         orcidx.write_table(pa.table({"a": [1, 2]}), path)
@@ -457,7 +459,7 @@ def test_an_overwritten_dataset_stays_private(tmp_path: Path) -> None:
 
 
 class Answers(MemoryFileSystem):
-    """A file system that is not finished."""
+    """A file system whose methods return wrong results."""
 
     protocol = "answers"
     cachable = False

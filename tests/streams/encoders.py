@@ -1,7 +1,7 @@
-"""Encoders for every run form, value by value after the format's text; the library itself never encodes streams.
+"""Encoders for every form of run, written from the format's specification, value by value.
 
-Each returns a ``Run``: its bytes and the values that they stand for, so that a property test can join any runs to a
-stream and know what must come out. ``Stream`` joins them and knows where every value is.
+Each returns a ``Run`` with its bytes and their values. So a property test can join any runs to a stream and knows the
+values that a decoder must return. ``Stream`` joins runs and knows the place of every value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 
 
 def wrap(value: int) -> int:
-    """The value modulo 2**64 as int64."""
+    """Returns the value modulo 2**64 as int64."""
     return (value + (1 << 63)) % U64 - (1 << 63)
 
 
@@ -28,7 +28,7 @@ def coded(value: int, signed: bool) -> int:
 
 
 def varint(value: int) -> bytes:
-    """Base 128, lowest group first; the value unsigned."""
+    """Encodes an unsigned value in base 128, lowest group first."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -38,7 +38,7 @@ def varint(value: int) -> bytes:
 
 
 def pack(values: Iterable[int], width: int) -> bytes:
-    """Values of ``width`` bits, most significant first, padded to a byte with zeros."""
+    """Packs values of ``width`` bits, most significant bit first, and pads to a byte with zeros."""
     bits = 0
     count = 0
     for value in values:
@@ -50,7 +50,7 @@ def pack(values: Iterable[int], width: int) -> bytes:
 
 
 def width_for(values: Iterable[int]) -> int:
-    """The least width of the format that holds every (unsigned) value."""
+    """Returns the smallest width of the format that can hold all unsigned values."""
     need = max((value.bit_length() for value in values), default=1) or 1
     return next(width for width in WIDTHS if width >= need)
 
@@ -76,9 +76,9 @@ class Stream:
         return [value for run in self.runs for value in run.values]
 
     def place(self, index: int) -> tuple[int, int]:
-        """Where value ``index`` is, as a row index says it: byte of its run, values already consumed in the run.
+        """Returns the place of value ``index`` as in a row index: byte of its run, values before it in the run.
 
-        ``index`` may be the count of values: the end of the stream.
+        ``index`` may be the number of values, which means the end of the stream.
         """
         firsts, offsets = [0], [0]
         for run in self.runs:
@@ -132,8 +132,9 @@ def fixed_delta(first: int, delta: int, count: int, *, signed: bool) -> Run:
 
 
 def delta(first: int, second: int, magnitudes: Sequence[int], *, signed: bool, width: int | None = None) -> Run:
-    """The first delta (``second``, its sign is that of all) and the magnitudes of the others."""
-    width = width or max(width_for(magnitudes), 2)  # width 1 has no code of its own
+    """Encodes a DELTA run. ``second`` is the first delta. All deltas have its sign. ``magnitudes``: of the other
+    deltas."""
+    width = width or max(width_for(magnitudes), 2)  # DELTA has no code for width 1
     data = v2_header(3, width, len(magnitudes) + 2) + varint(coded(first, signed)) + varint(zigzag(wrap(second)))
     values = [wrap(first), wrap(first + second)]
     for magnitude in magnitudes:
@@ -148,7 +149,8 @@ class Patch:
 
 
 def patched(base: int, low: Sequence[int], patches: Sequence[Patch], *, width: int, patch_width: int) -> Run:
-    """``base + (low | bits << width)`` for the patched ones; gaps of more than 255 become entries of their own."""
+    """Encodes a PATCHED_BASE run. A patched value is ``base + (low | bits << width)``. Gaps above 255 get extra
+    entries."""
     values = list(low)
     entries = []
     at = 0
@@ -163,7 +165,7 @@ def patched(base: int, low: Sequence[int], patches: Sequence[Patch], *, width: i
     assert 1 <= len(entries) <= 31
     gap_width = max(max(gap for gap, _ in entries).bit_length(), 1)
     magnitude = abs(base)
-    base_bytes = magnitude.bit_length() // 8 + 1  # a bit for the sign
+    base_bytes = magnitude.bit_length() // 8 + 1  # with one bit for the sign
     sign = (base < 0) << (8 * base_bytes - 1)
     data = v2_header(2, width, len(low))
     data += bytes([(base_bytes - 1) << 5 | WIDTHS.index(patch_width), (gap_width - 1) << 5 | len(entries)])
@@ -187,7 +189,7 @@ def byte_literals(values: Sequence[int]) -> Run:
 
 
 def encode_bytes(values: bytes) -> Stream:
-    """Repeats of three and more as runs, the rest as literals, as the writers do."""
+    """Encodes bytes like a writer: runs for three and more equal bytes, literals for the rest."""
     runs: list[Run] = []
     literals: list[int] = []
     i = 0
@@ -211,5 +213,5 @@ def encode_bytes(values: bytes) -> Stream:
 
 
 def encode_bits(bits: Sequence[bool]) -> Stream:
-    """Bits, most significant first, in run-length encoded bytes; the stream's values are the bytes."""
+    """Encodes bits, most significant first, in run-length encoded bytes. The values of the stream are the bytes."""
     return encode_bytes(pack(map(int, bits), 1))

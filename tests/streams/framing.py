@@ -1,4 +1,4 @@
-"""Streams for tests: cut into pieces as a storage may deliver them, framed in chunks, with positions to seek to."""
+"""Streams for tests, cut into pieces as a storage may deliver them, and into chunks, with positions for seeks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK_SIZE = 1 << 18
 
 @dataclass
 class PieceSource:
-    """A ``StreamSource`` that hands over at most ``piece`` bytes at a time and counts how often it was asked."""
+    """A ``StreamSource`` that returns at most ``piece`` bytes at a time and counts the calls."""
 
     data: bytes
     piece: int | None = None
@@ -30,7 +30,7 @@ class PieceSource:
         if offset > len(self.data):
             raise CorruptFile(f"offset {offset} lies past the end of the stream")
         end = len(self.data) if self.piece is None else offset + self.piece
-        # a copy of its own, so that reading behind it is seen by a sanitizer
+        # It returns a copy, so that a sanitizer notices reads behind its end.
         return memoryview(bytes(memoryview(self.data)[offset:end]))
 
 
@@ -47,12 +47,12 @@ class Positions:
 
 
 def original(data: bytes) -> bytes:
-    """One chunk stored as it is."""
+    """Returns an original (not compressed) chunk."""
     return (len(data) * 2 + 1).to_bytes(3, "little") + data
 
 
 def compressed(chunk: bytes) -> bytes:
-    """The header for compressed bytes, and they."""
+    """Returns a chunk of compressed bytes with its header."""
     return (len(chunk) * 2).to_bytes(3, "little") + chunk
 
 
@@ -63,7 +63,7 @@ def deflate(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Chopped:
-    """A stream cut into chunks: ``window()`` opens it, ``position(n)`` says where byte ``n`` of the content is."""
+    """A stream in chunks. ``window()`` opens it, and ``position(n)`` returns the place of byte ``n`` of the content."""
 
     content: bytes
     data: bytes
@@ -84,10 +84,10 @@ class Chopped:
 
 
 def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, native: bool = True) -> Chopped:
-    """``content`` in chunks of ``size`` bytes.
+    """Cuts ``content`` into chunks of ``size`` bytes.
 
-    Framing NONE: the chunks are the pieces of the storage. ZLIB: each chunk deflated. MIXED: deflated and original ones
-    by turns, with empty chunks of all three kinds between.
+    With framing NONE, the chunks are the pieces of the storage. With ZLIB, each chunk is deflated. With MIXED, deflated
+    and original chunks alternate, with empty chunks of all three kinds between them.
     """
     if framing == "NONE":
         return Chopped(content, content, (), framing, size)
@@ -103,16 +103,16 @@ def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, n
 
 
 def chunk_sizes(content: bytes, run: int) -> list[int]:
-    """The sizes at which every decoder is tested: 1, 2, 7, run - 1, run, whole; without doubles or zeros."""
+    """Returns the chunk sizes for tests of decoders: 1, 2, 7, run - 1, run, whole, without duplicates or zeros."""
     return sorted({size for size in (1, 2, 7, run - 1, run, len(content)) if size > 0})
 
 
 def read_sizes(count: int) -> list[int]:
-    """The sizes at which every decoder is read: 1, 3, 7, all."""
+    """Returns the read sizes for tests of decoders: 1, 3, 7, all."""
     return sorted({1, 3, 7, max(count, 1)})
 
 
 def split_counts(count: int, size: int) -> Iterable[int]:
-    """``count`` as steps of ``size`` and a remainder."""
+    """Splits ``count`` into steps of ``size`` and a remainder."""
     full, rest = divmod(count, size)
     return [size] * full + ([rest] if rest else [])

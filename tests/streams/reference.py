@@ -1,4 +1,4 @@
-"""Decoders as short and plain as possible, to compare the fast ones with on any bytes at all."""
+"""Short and simple decoders, with which the fast decoders are compared on arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streams.encoders import WIDTHS, wrap
 
 
 class Broken(Exception):
-    """The bytes break the format, or end inside a run."""
+    """Raised if the bytes break the format, or end inside a run."""
 
 
 def unzigzag(value: int) -> int:
@@ -118,7 +118,7 @@ RUNS: dict[str, Callable[[Bytes, bool], list[int]]] = {"v1": v1_run, "v2": v2_ru
 
 
 def decode(form: str, data: bytes, signed: bool = False) -> tuple[list[int], bool]:
-    """All values up to the end or to the first broken run, and whether that was the end."""
+    """Returns all values up to the end or the first broken run, and whether the end was reached."""
     source = Bytes(data)
     values: list[int] = []
     while source.at < len(data):
@@ -130,7 +130,7 @@ def decode(form: str, data: bytes, signed: bool = False) -> tuple[list[int], boo
 
 
 def first_run(form: str, data: bytes, signed: bool = False) -> int:
-    """Bytes of the first run."""
+    """Returns the number of bytes of the first run."""
     source = Bytes(data)
     try:
         RUNS[form](source, signed)

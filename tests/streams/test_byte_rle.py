@@ -1,4 +1,4 @@
-"""ByteRle, BooleanRle and RawBytes against lists of values."""
+"""ByteRle, BooleanRle and RawBytes, compared with lists of values."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_reading_bits_leaves_the_others() -> None:
 @settings(max_examples=300)
 @given(content=st.binary(max_size=300), chunk=st.sampled_from([1, 7, 1000]), framing=FRAMINGS)
 def test_noise_reads_as_the_reference_reads_it(content: bytes, chunk: int, framing: str) -> None:
-    # a literal run that ends early gives what it has, so only whole runs are compared
+    # A literal run that ends early gives the values that are there, so only whole runs are compared.
     expected, _ = decode("bytes", content)
     reader = ByteRle(chop(content, chunk, framing).window())
     assert read(reader, len(expected)) == expected
@@ -199,7 +199,7 @@ def test_text_that_is_not_ascii_shows_wherever_it_is(strange: int | None, size: 
     content = bytearray(b"x" * 1001)
     if strange is not None:
         content[strange] = 0x80
-    content[1000] = 0xFF  # behind what is read
+    content[1000] = 0xFF  # after the bytes that are read
     out = np.full(1001, 7, np.uint8)
     reader = RawBytes(chop(bytes(content), size, framing).window())
     assert reader.read_text(out, 1000) == (strange is None)

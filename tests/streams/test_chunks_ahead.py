@@ -1,4 +1,5 @@
-"""Chunks decompressed ahead by other threads: the same bytes, errors, counters and requests as by the reader alone."""
+"""Chunks that other threads decompress ahead. Bytes, errors, counters and requests are the same as for the reader
+alone."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ Ask = Callable[[ChunksAhead], None]
 
 
 def never(_: ChunksAhead) -> None:
-    """Nobody comes."""
+    """No thread helps."""
 
 
 def at_once(chunks: ChunksAhead) -> None:
-    """Somebody else is so fast that nothing of what is staged is left."""
+    """Another thread decompresses all staged chunks before the reader continues."""
     helper = threading.Thread(target=lambda: all(iter(lambda: chunks.help(3), False)))
     helper.start()
     helper.join()
@@ -41,13 +42,13 @@ def text(random: np.random.Generator, size: int) -> bytes:
 
 
 def usual(random: np.random.Generator, count: int) -> tuple[bytes, bytes]:
-    """Full blocks, the last one shorter: content, and the stream."""
+    """Returns the content and the stream of full blocks, of which the last one is shorter."""
     parts = [text(random, BLOCK) for _ in range(count - 1)] + [text(random, 77)]
     return b"".join(parts), b"".join(compressed(deflate(part)) for part in parts)
 
 
 def strange(random: np.random.Generator, count: int) -> bytes:
-    """Chunks of any kind, most of them full."""
+    """Returns a stream of chunks of all kinds. Most of them are full."""
     stream = b""
     for _ in range(count):
         part = text(random, BLOCK)
@@ -78,7 +79,7 @@ def opened(
     most: int = 8,
     codec: object = None,
 ) -> Window:
-    """A window with chunks ahead; ``on``: what comes next is decompressed before it is asked for."""
+    """Opens a window with chunks ahead. ``on``: the next chunks are decompressed before they are read."""
     zlib = open_codec("ZLIB")
     window = Window(source, zlib, BLOCK, name="DATA")
     if ask is not None:
@@ -91,7 +92,8 @@ def opened(
 
 
 def outcome(window: Window, sizes: list[int], *, looks: bool = False) -> list[object]:
-    """What reads of so many bytes give, the error that ends them, and the work it took. Negative: bytes passed over."""
+    """Reads ``sizes`` bytes at a time, or skips bytes if a size is negative. Returns the results, the error that ends
+    them, and the work."""
     data = RawBytes(window)
     found: list[object] = []
     try:
@@ -145,7 +147,7 @@ def test_whatever_chunks_are(rng: np.random.Generator) -> None:
 
 
 class Pieces:
-    """A stream as a local file, whose pieces come to one room."""
+    """A stream in a local file. Its pieces share one buffer."""
 
     def __init__(self, path: Path, stream: bytes) -> None:
         self.path = path
@@ -167,7 +169,7 @@ class Pieces:
 
 @pytest.mark.parametrize("step", [500, 1100, 3000, 7900])
 def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Generator) -> None:
-    """Read by the same requests, whoever is at their chunks."""
+    """The requests are the same, whichever thread decompresses the chunks."""
     pool = ThreadPoolExecutor(3)
     helpers: list[Future[bool]] = []
 
@@ -189,7 +191,7 @@ def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Genera
 
 @pytest.mark.parametrize("ask", [never, at_once])
 def test_seeks(ask: Ask, rng: np.random.Generator) -> None:
-    """Onwards to chunks that are there, or are not, and back."""
+    """The reader seeks forward to chunks that are decompressed, or are not, and back."""
     content, stream = usual(rng, 40)
     starts, at = [], 0
     while at < len(stream):
@@ -208,7 +210,7 @@ def test_seeks(ask: Ask, rng: np.random.Generator) -> None:
 
 
 def test_others_take_part(rng: np.random.Generator) -> None:
-    """They find what is staged, at most so many chunks, until it is given up."""
+    """Other threads find the staged chunks, at most ``most`` of them, until the reader drops them."""
     content, stream = usual(rng, 40)
     asked: list[ChunksAhead] = []
     window = opened(PieceSource(stream), asked.append, most=8)
@@ -228,7 +230,7 @@ def test_others_take_part(rng: np.random.Generator) -> None:
 
 
 def test_no_more_than_is_read_before_it_goes_on(rng: np.random.Generator) -> None:
-    """And nothing at all of what is not read as it is."""
+    """A read of raw bytes stages only its own chunks. Other reads stage none."""
     _, stream = usual(rng, 40)
     window = opened(PieceSource(stream), never, on=False, most=30)
     RawBytes(window).read_into(bytearray(4 * BLOCK))
@@ -263,7 +265,7 @@ def test_what_cannot_be_fetched_early_is_told_when_its_turn_comes(rng: np.random
 
 @pytest.fixture
 def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
-    """A codec that keeps the first thread called "stuck" in its first chunk until it is let go."""
+    """A codec that blocks the first thread named "stuck" in its first chunk until it is released."""
     begun, go_on = threading.Event(), threading.Event()
     native = open_codec("ZLIB").native
     sizes = ctypes.POINTER(ctypes.c_size_t)
@@ -298,7 +300,8 @@ def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
 def test_a_thread_that_does_not_run_is_not_waited_for(
     stuck: tuple[NativeCodec, threading.Event, threading.Event], rng: np.random.Generator
 ) -> None:
-    """The reader decompresses the chunk that another one is at, which may go on when all is over."""
+    """The reader decompresses the chunk of a thread that is blocked. This thread may continue after everything is
+    done."""
     codec, begun, go_on = stuck
     content, stream = usual(rng, 40)
     helpers: list[threading.Thread] = []

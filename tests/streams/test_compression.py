@@ -1,4 +1,4 @@
-"""Codecs: every kind, both paths, damage and bombs; and whole framed blobs."""
+"""Codecs: every kind, native and Python code, damage, decompression bombs, and whole blobs of chunks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_truncated_anywhere(kind: str, native: bool) -> None:
             got = codec.decompress(chunk[:end], 1 << 18)
         except CorruptFile:
             continue
-        # an LZ4 block has no end mark, and an empty zstd stream has no frame: less may come out, never something else
+        # An LZ4 block has no end mark, and an empty zstd stream has no frame. So there may be fewer bytes, but no
+        # others.
         assert len(got) < len(TEXT)
         assert TEXT.startswith(got)
         assert kind == "LZ4" or end == 0
@@ -121,14 +122,14 @@ def test_bombs(kind: str, native: bool) -> None:
 def test_an_lz4_chunk_that_begins_like_a_length_is_decompressed_whole() -> None:
     data = b"\x7f" * 12 + bytes(range(0, 160, 2))
     chunk = bytes(cramjam.lz4.compress_block(data, store_size=False))
-    assert int.from_bytes(chunk[:4], "little") < 1 << 18  # what the library would take for a length
+    assert int.from_bytes(chunk[:4], "little") < 1 << 18  # the library would take these bytes for a length
     out = bytearray(1 << 18)
     assert open_codec(4).decompress_into(chunk, out) == len(data)
     assert out[: len(data)] == data
 
 
 def test_lzo_sizes(rng: np.random.Generator) -> None:
-    """The walk over the tokens agrees with the library on what it accepts, and never says less than it writes."""
+    """The computed size accepts the same input as the library, and is never less than what the library writes."""
     contents = [b"a", b"ab" * 9, TEXT, bytes(300_000), rng.bytes(3000), bytes(rng.integers(0, 3, 5000, np.uint8))]
     contents += [rng.bytes(n) + bytes(n) + rng.bytes(7) for n in range(1, 300, 7)]
     for content in contents:
@@ -185,7 +186,7 @@ def test_kinds() -> None:
 
 
 def test_libraries_are_called_without_the_gil() -> None:
-    """On Linux both wheels export their C functions; elsewhere the Python functions serve."""
+    """On Linux, both wheels export their C functions. Elsewhere, their Python functions are used."""
     for kind in ("ZLIB", "ZSTD"):
         native = codec_of(kind, True).native
         if native is None:
@@ -196,7 +197,7 @@ def test_libraries_are_called_without_the_gil() -> None:
 
 @pytest.mark.parametrize("kind", ["ZLIB", "ZSTD"])
 def test_one_chunk_is_read_in_one_call(kind: str, rng: np.random.Generator) -> None:
-    """Or not at all: then it is read chunk by chunk, which says what is wrong."""
+    """If one call cannot read the chunk, the slow path reads it and says what is wrong."""
     codec, slow = open_codec(kind), open_codec(kind, native=False)
     assert codec is not None
     if codec.native is None:
@@ -227,7 +228,7 @@ def test_framed_blobs(native: bool) -> None:
     assert read_framed(blob, codec, 100, name="footer") == b"abcdef"
     assert read_framed(b"", codec, 100, name="footer") == b""
     assert read_framed(memoryview(b"as it is"), None, 0, name="footer") == b"as it is"
-    ends = {8, 11, 17, 20, 25}  # of the chunks; cut there, the blob is only shorter
+    ends = {8, 11, 17, 20, 25}  # chunks end here, so a cut at these places leaves a valid, shorter blob
     assert read_framed(blob[:11], codec, 100, name="footer") == b"abc"
     for end in set(range(1, len(blob))) - ends:
         with pytest.raises(CorruptFile, match=r"inside a chunk header|past the end") as error_info:

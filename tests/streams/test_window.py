@@ -47,7 +47,7 @@ def test_vectors(data: str, content: bytes, piece: int | None) -> None:
 
 
 def test_chunk_headers() -> None:
-    """100 000 compressed bytes and 5 original ones, as the specification shows them."""
+    """The headers of 100 000 compressed bytes and of 5 original bytes are those in the specification."""
     assert compressed(bytes(100_000))[:3] == bytes.fromhex("400d03")
     assert original(bytes(5))[:3] == bytes.fromhex("0b0000")
 
@@ -99,14 +99,14 @@ def test_the_offset_is_that_of_the_chunk() -> None:
 
 
 def test_legal_oddities() -> None:
-    # an original chunk longer than the block, trailing bytes behind the deflate end, a lone byte behind the last chunk
+    # An original chunk is longer than the block, bytes follow the deflate end, and one byte follows the last chunk.
     data = original(bytes(range(12))) + compressed(deflate(b"xyz") + b"junk") + b"\x05"
     source = window(data, block_size=20)
     assert read(source, 15) == bytes(range(12)) + b"xyz"
     source = window(original(bytes(range(200))) + original(b"end"), block_size=5, piece=3)
     assert read(source, 203) == bytes(range(200)) + b"end"
-    # a compressed chunk that is as long as a block may be
-    deflated = bytes([1, 95, 0, 160, 255]) + bytes(range(95))  # the form of deflate that stores
+    # The compressed chunk has the maximum length, that of a block.
+    deflated = bytes([1, 95, 0, 160, 255]) + bytes(range(95))  # deflate without compression
     assert read(window(compressed(deflated), block_size=100), 95) == bytes(range(95))
 
 
@@ -114,7 +114,7 @@ def test_block_sizes_that_nobody_writes() -> None:
     for block_size in (0, -1, (1 << 23) + 1, 1 << 40):
         with pytest.raises(CorruptFile, match="block size"):
             window(b"", block_size=block_size)
-    assert plain(b"abc").block_size == 0  # without a codec it means nothing
+    assert plain(b"abc").block_size == 0  # without a codec, the block size is not used
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -130,8 +130,8 @@ def test_seeking_inside_a_chunk_decompresses_nothing(native: bool) -> None:
         assert read(source, count) == parts[chunk][within : within + count]
         assert source.chunks_decompressed == decompressed
     source.seek(starts[1], 999)
-    assert read(source, 2) == b"\x01\x02"  # over the end of the chunk
-    source.seek(starts[1], 1000)  # the end of a chunk is a place
+    assert read(source, 2) == b"\x01\x02"  # the read crosses the end of the chunk
+    source.seek(starts[1], 1000)  # the end of a chunk is a valid position
     assert read(source, 1) == b"\x02"
     source.seek(starts[2], 5)
     assert source.bytes_decompressed == 1000 * source.chunks_decompressed
@@ -144,7 +144,7 @@ def test_seeking_to_an_end_and_past_it() -> None:
     source.skip(0)
     with pytest.raises(CorruptFile, match="ends before"):
         read(source, 1)
-    source.seek(len(data), 65536)  # some C++ writers (ORC-1711): legal as long as nothing is read
+    source.seek(len(data), 65536)  # some C++ writers store this (ORC-1711); it is legal if nothing is read
     for chunk, within in ((len(data) + 1, 0), (-1, 0), (0, -1), (0, 4), (6, 4), (0, 2**70), (2**70, 0), (1, 5)):
         with pytest.raises(CorruptFile):
             source.seek(chunk, within)
@@ -170,7 +170,7 @@ def test_skipping_stored_chunks_reads_only_their_headers() -> None:
 
 
 def test_plain_bytes_are_read_where_they_lie() -> None:
-    """Codec NONE: one fetch, and seeking within what was fetched asks for nothing more."""
+    """Without a codec, there is one fetch. Seeks within the fetched bytes need no further fetch."""
     content = np.random.default_rng(1).bytes(100_000)
     source = PieceSource(content)
     stream = Window(source, None, 0, name="DATA")
@@ -184,7 +184,7 @@ def test_plain_bytes_are_read_where_they_lie() -> None:
 
 
 def test_the_storage_fails_in_between() -> None:
-    """An error of the storage passes through, and the window stays usable."""
+    """An error of the storage is raised unchanged, and the window can still be used."""
 
     class Flaky(PieceSource):
         fail_at: int | None = None
@@ -233,7 +233,7 @@ def test_a_source_that_lies() -> None:
 
 
 def test_bytes_that_follow_the_stream_are_not_part_of_it() -> None:
-    """A source may hand over more than the stream, as a slice of a larger read."""
+    """A source may return more bytes than the stream has, such as a slice of a larger read."""
 
     class Longer(PieceSource):
         @property
@@ -248,7 +248,7 @@ def test_bytes_that_follow_the_stream_are_not_part_of_it() -> None:
 
 
 def test_threads_share_a_codec() -> None:
-    """Contexts are per call: windows of one codec decompress in several threads at once."""
+    """Each call has a context of its own, so windows of one codec can decompress in several threads at once."""
     for kind in ("ZLIB", "ZSTD"):
         codec = open_codec(kind)
         assert codec is not None
@@ -272,7 +272,7 @@ def test_threads_share_a_codec() -> None:
 
 
 def test_garbage_collection_of_a_window_in_a_cycle() -> None:
-    """The exporter must not be cleared while its buffer is held (the autouse fixture sees "Exception ignored")."""
+    """The exporter must not be cleared while its buffer is held. The autouse fixture notices "Exception ignored"."""
 
     class Node:
         pass
@@ -287,7 +287,8 @@ def test_garbage_collection_of_a_window_in_a_cycle() -> None:
 
 
 class FillingSource(PieceSource):
-    """A source that also reads straight into buffers, ``most`` bytes or nothing; ``filled`` counts them."""
+    """A source that also reads directly into buffers, at most ``most`` bytes or nothing. ``filled`` counts the
+    bytes."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__(data, 1000)
@@ -330,7 +331,8 @@ def test_stored_bytes_go_straight_to_their_place(most: int) -> None:
 @pytest.mark.parametrize("most", [1 << 30, 5000])
 @pytest.mark.parametrize("lengths", [[1000] * 60, [1000, 999, 1000, 1001, 0, 7] * 8, [2500] * 9], ids=str)
 def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], most: int) -> None:
-    """Whatever is bet on the next chunks: their lengths change, compressed and empty ones come between."""
+    """The window assumes lengths of the next chunks. Results are right even if lengths change, or compressed and empty
+    chunks come between."""
     content = bytes(range(256)) * 250
     for every in (0, 2, 5, 17):
         data, plain_bytes = b"", b""
@@ -349,7 +351,8 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
         opened.seek_start()
         assert read(opened, len(plain_bytes)) == plain_bytes
         if every == 0 and most > 5000:
-            assert source.filled > len(plain_bytes)  # twice read, all but the first chunks and the changes of length
+            # Both reads count, except for the first chunks and where lengths change.
+            assert source.filled > len(plain_bytes)
         cut = Window(FillingSource(data[:-1], most), open_codec("ZLIB"), 1000, name="DATA")
         with pytest.raises(CorruptFile, match="past the end"):
             read(cut, len(plain_bytes))
@@ -357,7 +360,7 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
 
 @pytest.mark.parametrize("shift", range(3))
 def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> None:
-    """There, where the next header was expected, are bytes of a chunk that look like one."""
+    """At the place where the next header was expected, there are bytes of a chunk that look like a header."""
     content = (bytes([1, 0, 0]) * 20_000)[shift:]
     data, at = b"", 0
     for length in [1000] * 20 + [500] + [1000] * 20:
@@ -367,7 +370,8 @@ def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> 
 
 
 def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
-    """Every place in a chunk from which whole ones follow, and a seek back into one that was never in the buffer."""
+    """A read starts at every place in a chunk, and whole chunks follow. Then the window seeks back into a chunk that
+    was never in its buffer."""
     content = bytes(range(256)) * 40
     parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]
     data = b"".join(
@@ -390,8 +394,8 @@ def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("codec", ["ZLIB", "ZSTD"])
 def test_room_behind_a_block_allows_no_more_than_a_block(codec: str, native: bool) -> None:
-    """A chunk that goes straight to its place is held to the block size however much is wanted; nothing behind that
-    is touched."""
+    """A chunk that is decompressed directly into its place may have at most the block size, however many bytes are
+    wanted. No bytes behind it are changed."""
     squeeze = deflate if codec == "ZLIB" else zstandard.ZstdCompressor().compress
     content = np.random.default_rng(5).integers(0, 40, 160_000).astype(np.uint8).tobytes()
     parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]

@@ -1,4 +1,4 @@
-"""Encoders of runs and chunks: what they write, the independent reference decoder reads back, position by position."""
+"""The independent reference decoder reads what the encoders of runs and chunks write, from every position."""
 
 from __future__ import annotations
 

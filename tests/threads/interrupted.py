@@ -1,11 +1,11 @@
-"""Reads and writes that are interrupted at random moments, and at each instruction of what threads share.
+"""Interrupts reads and writes at random moments, and at instructions of modules that threads share.
 
     PYTHONPATH=.:tests python tests/threads/interrupted.py --count 20000 --seed 1
 
-Half of the interrupts are a timer's signal, whose handler raises. The other half are raised by a trace before an
-instruction of the modules ``SHARED``, at a random one of those that the task comes to: where a signal's handler may
-raise as well. After each the same task is done in full, nothing may be left at work, and no file beside the result.
-A task that hangs ends the process, with the stacks of its threads.
+For half of the interrupts, the handler of a timer's signal raises. For the other half, a trace function raises before a
+random instruction of the modules ``SHARED`` that the task runs. A signal handler may raise at these places, too. After
+each interrupt, the same task must run to its end, no thread may be busy, and there must be no file beside the result.
+If a task hangs, the process ends and prints the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ PATIENCE = 60
 
 
 class Interrupt(KeyboardInterrupt):
-    """What the handler raises. An event loop of asyncio's ends by that, and swallows any other error."""
+    """The error that the handler raises. It ends an asyncio event loop, which swallows any other error."""
 
 
 class Tasks:
-    """Each a call that does something in full, and checks it."""
+    """Each method runs a complete task and checks its result."""
 
     def __init__(self, root: Path) -> None:
         rows = 20_000
@@ -139,12 +139,12 @@ _NO_TASKS = {"__init__", "all"}
 
 
 class _Hidden(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
-    """The local file system as one of which orcidx does not know that it is local."""
+    """The local file system as a file system that orcidx does not recognize as local."""
 
 
 @contextmanager
 def by_timer(after: float) -> Iterator[None]:
-    """A signal's handler raises after so many seconds, if what is inside takes that long."""
+    """Makes a signal handler raise after ``after`` seconds, if the code inside takes that long."""
     signal.setitimer(signal.ITIMER_REAL, after)
     try:
         yield
@@ -153,7 +153,7 @@ def by_timer(after: float) -> Iterator[None]:
 
 
 class Trace:
-    """Counts the instructions of the modules ``SHARED`` that this thread comes to, and raises before a given one."""
+    """Counts the instructions of the modules ``SHARED`` that this thread runs, and raises before a given one."""
 
     def __init__(self, at: int = -1, *, shared: tuple[str, ...] = SHARED) -> None:
         self.at = at
@@ -189,7 +189,7 @@ def by_trace(trace: Trace) -> Iterator[None]:
 
 
 def at_rest() -> bool:
-    """Whether no pool has anything to do, now or within some seconds."""
+    """Whether all pools are idle, now or within some seconds."""
     end = time.monotonic() + PATIENCE / 2
     while any(pool.busy for pool in POOLS):
         if time.monotonic() > end:
@@ -199,7 +199,7 @@ def at_rest() -> bool:
 
 
 def interrupted(tasks: Tasks, count: int, seed: int) -> dict[str, int]:
-    """Interrupts random tasks so many times; how many interrupts came, by kind."""
+    """Interrupts random tasks ``count`` times. Returns the number of interrupts of each kind."""
     rng = random.Random(seed)
     came = {"timer": 0, "trace": 0}
     took: dict[str, float] = {}
@@ -216,7 +216,7 @@ def interrupted(tasks: Tasks, count: int, seed: int) -> dict[str, int]:
         steps[task.__name__] = trace.seen
     while sum(came.values()) < count:
         task = rng.choice(everything)
-        # What a handler raises on an event loop of asyncio's leaves that loop in pieces, whoever uses it.
+        # An error of a signal handler breaks a running asyncio event loop, whatever program uses it.
         kind = "timer" if came["timer"] <= came["trace"] and task.__name__ != "scan_on_a_loop" else "trace"
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         trace = Trace(rng.randint(1, steps[task.__name__]))

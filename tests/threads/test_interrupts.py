@@ -1,4 +1,4 @@
-"""Interrupts of reads and writes, a few here; ``interrupted.py`` has what is done, and does it longer by hand."""
+"""A few interrupts of reads and writes. ``interrupted.py`` has the tasks, and runs longer by hand."""
 
 import ast
 import os
@@ -74,9 +74,9 @@ def test_interrupts_leave_nothing_at_work():
     assert f"seed {seed}" in done.stdout
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a file that was opened and has no name yet
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # for an open file that has no name yet
 def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
-    """At each instruction of the module that makes it and renames it."""
+    """The write is interrupted at each instruction of the module that makes and renames the temporary file."""
     table = pa.table({"a": [1, 2, 3]})
     count = interrupted.Trace(shared=("storage/local_writing",))
     with interrupted.by_trace(count):
@@ -92,7 +92,7 @@ def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
 @with_timers
 @pytest.mark.parametrize("command", [["scan", "--stats"], ["check"], ["rewrite", "OUT"]], ids=lambda one: one[0])
 def test_the_shell_ends_at_an_interrupt(tmp_path, command):
-    """Whenever it comes: the process ends, says nothing of Python's, and leaves no file."""
+    """Whenever the interrupt comes, the process ends, prints no Python traceback, and leaves no file."""
     path = tmp_path / "many.orc"
     rows = 200_000
     orcidx.write_table(pa.table({"a": range(rows), "b": [f"{i}" for i in range(rows)]}), path, stripe_size=1 << 20)
@@ -111,7 +111,8 @@ def test_an_interrupt_in_a_callback_is_not_lost() -> None:
 
 
 def test_no_lock_is_left_by_an_interrupt():
-    """Nothing in the package runs Python while it holds a lock: threads wait for each other by ``orcidx/threads``."""
+    """No code of the package runs Python code while it holds a lock. Threads wait for each other with
+    ``orcidx/threads``."""
     wrong = []
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()

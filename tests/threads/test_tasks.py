@@ -1,4 +1,4 @@
-"""Tasks, pools and what threads wait for, by themselves."""
+"""Unit tests of tasks, pools, and the objects that threads wait for."""
 
 import os
 import subprocess

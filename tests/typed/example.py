@@ -1,6 +1,6 @@
-"""What a type checker sees of orcidx: ``mypy --strict tests/typed`` passes as it stands, on the installed package.
+"""The types of orcidx for a type checker. ``mypy --strict tests/typed`` must pass with the installed package.
 
-``--strict`` refuses an ignore that nothing needs, so each ``type: ignore`` is a promise that the line is an error.
+``--strict`` refuses an ignore that is not needed, so each ``type: ignore`` checks that the line is an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Byte vectors of the run-length encodings, each with the values that it stands for.
+"""Byte vectors of the run-length encodings, each with its values.
 
-They come from the ORC specification's examples, from ORC's C++ and Java tests, and from files made by hand whose values
-ORC C++ (pyarrow), ORC Java (Spark) and a reference decoder agree on. The number names a vector in a test's id.
+They come from the examples of the ORC specification, from ORC's C++ and Java tests, and from files made by hand. For
+these files, ORC C++ (pyarrow), ORC Java (Spark) and a reference decoder give the same values. Test ids have the number
+of the vector.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every byte vector, at every read size, in chunks of every size, over NONE and ZLIB; malformed ones are refused."""
+"""Every byte vector is read in every read size and chunk size, over NONE and ZLIB. Malformed vectors are refused."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_malformed(name: str, framing: str) -> None:
 
 
 def test_a_trailing_gap_of_255_is_legal() -> None:
-    """ORC C++ accepts it; ORC Java runs out of its array."""
+    """ORC C++ accepts such a gap. ORC Java reads beyond its array."""
     reader = IntRle(chop(bytes.fromhex("820403e10a5540ff00"), 99, "NONE").window(), version=2, signed=True)
     out = np.empty(5, np.int64)
     reader.read(out)
@@ -113,7 +113,7 @@ def test_a_trailing_gap_of_255_is_legal() -> None:
 
 
 def test_seek_into_the_second_run() -> None:
-    """Vector 51: byte 7 of the stream, 13 values consumed."""
+    """The place is byte 7 of the stream, with 13 values consumed (vector 51)."""
     (vector,) = (vector for vector in INTEGERS if vector.number == 51)
     for framing in FRAMINGS:
         for size in chunk_sizes(vector.data, 7):
@@ -127,7 +127,7 @@ def test_seek_into_the_second_run() -> None:
 
 @pytest.mark.parametrize(("byte", "bit", "index"), [(2, 5, 21), (5, 5, 45)])
 def test_seek_to_a_bit(byte: int, bit: int, index: int) -> None:
-    """Vector 90: values consumed in the byte run, bits consumed in the byte."""
+    """A place has the values consumed in the byte run and the bits consumed in the byte (vector 90)."""
     (vector,) = (vector for vector in BITS if vector.number == 90)
     for framing in FRAMINGS:
         chopped = chop(vector.data, 3, framing)
@@ -138,7 +138,7 @@ def test_seek_to_a_bit(byte: int, bit: int, index: int) -> None:
 
 
 def test_skip_does_not_touch_past_the_end() -> None:
-    """Vector 93 (ORC-470)."""
+    """This is vector 93 (ORC-470)."""
     (vector,) = (vector for vector in BITS if vector.number == 93)
     reader = BooleanRle(chop(vector.data, 1, "NONE").window())
     assert reader.skip(1024) == 1024
@@ -154,7 +154,8 @@ def integers(data: str, *, signed: bool, count: int) -> list[int]:
 
 
 def as_time(seconds: int, coded: int) -> tuple[datetime, int]:
-    """Wall clock and nanoseconds: seconds since 2015 are towards zero, nanoseconds lack their trailing zeros."""
+    """Returns wall clock and nanoseconds. Stored seconds are truncated towards 1970, and coded nanoseconds have no
+    trailing zeros."""
     nanos = (coded >> 3) * 10 ** ((coded & 7) + 1 if coded & 7 else 0)
     start = datetime(2015, 1, 1, tzinfo=UTC)
     time = start + timedelta(seconds=seconds)
@@ -164,7 +165,7 @@ def as_time(seconds: int, coded: int) -> tuple[datetime, int]:
 
 
 def test_integer_streams_of_timestamps() -> None:
-    """Vectors 94 and 95: both streams of a TIMESTAMP column."""
+    """Vectors 94 and 95 are the two streams of a TIMESTAMP column."""
     data = "f69ff4c6bd03ffecf3bc03ffb1f8841b9d86d7fa1a9db8cddc1a9deac3be1a9d9cbaa01a9d88a6821a9dba9ce4199deee1cd18"
     rest = "f600a8d1f9d603009e01ec76f476fc7684778c77fd0b"
     times = list(map(as_time, integers(data, signed=True, count=10), integers(rest, signed=False, count=10)))
@@ -178,7 +179,7 @@ def test_integer_streams_of_timestamps() -> None:
     seconds = integers("fcbbb5be31a1eee210f892ee0f92a0d430", signed=True, count=4)
     coded = integers("01085e", signed=False, count=4)
     assert coded == [94, 102, 110, 118]
-    summer = timedelta(hours=1)  # the writer's zone is Los Angeles: 2015-01-01 was in winter, these days are in summer
+    summer = timedelta(hours=1)  # the writer's zone is Los Angeles; 2015-01-01 is in winter, these days in summer
     assert [(time + summer, nanos) for time, nanos in map(as_time, seconds, coded)] == [
         (datetime(2013, 5, 10, 10, 40, 50), 110000000),
         (datetime(2014, 6, 11, 11, 41, 51), 120000000),
@@ -189,7 +190,7 @@ def test_integer_streams_of_timestamps() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int16, np.int32])
 def test_narrow_types_keep_the_low_bits(dtype: type) -> None:
-    """40000 reads as -25536 in a SHORT column, 2**31 as -2**31 in an INT column."""
+    """40000 is read as -25536 in a SHORT column, and 2**31 as -2**31 in an INT column."""
     for vector in INTEGERS:
         reader = IntRle(chop(vector.data, 2, "NONE").window(), version=int(vector.form[1]), signed=vector.signed)
         out = np.empty(len(vector.values), dtype)
