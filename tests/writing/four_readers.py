@@ -1,7 +1,8 @@
-"""What a table must be to orcidx, pyarrow, pyorc and ORC Java: whole, from row groups that are sought, and pruned.
+"""Checks that orcidx, pyarrow, pyorc and ORC Java read the same table: as a whole, from row groups, and with
+predicates.
 
-Started by hand for the long check: ``PYTHONPATH=.:tests python tests/writing/four_readers.py --tables 2000 --seed 1``;
-``test_four_readers.py`` runs short ones.
+Run the long check by hand: ``PYTHONPATH=.:tests python tests/writing/four_readers.py --tables 2000 --seed 1``.
+``test_four_readers.py`` runs short checks.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ NANOSECONDS = {"timestamp_unit": "ns"}
 
 
 def check_whole(data: bytes, expected: list[str]) -> None:
-    """orcidx, pyarrow and pyorc read these rows."""
+    """Checks that orcidx, pyarrow and pyorc read these rows."""
     with orcidx.open(data) as file:
         found = file.read(**NANOSECONDS)
         found.validate(full=True)
@@ -58,7 +59,7 @@ def check_whole(data: bytes, expected: list[str]) -> None:
 
 
 def group_starts(data: bytes) -> list[int]:
-    """The first row of every row group of the file, backwards, as positions are best tried."""
+    """Returns the first row of every row group of the file, in descending order, which tests positions best."""
     with orcidx.open(data) as file:
         starts, at = [], 0
         for stripe in file.stripes:
@@ -68,7 +69,7 @@ def group_starts(data: bytes) -> list[int]:
 
 
 def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with_pyorc: bool = True) -> None:
-    """orcidx and pyorc read from the beginning of these row groups on, and behind it."""
+    """Checks that orcidx and pyorc read from the start of these row groups, and from rows after the start."""
     with orcidx.open(data) as file:
         for start in starts:
             stop = min(start + 3, len(expected))
@@ -81,7 +82,7 @@ def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with
 
 
 def seekable(data: bytes) -> bool:
-    """C++ cannot skip in a text column without a value, not even in files of its own."""
+    """Whether C++ can skip rows. It cannot in a text column without values, not even in its own files."""
     texts = {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
     with orcidx.open(data) as file:
         columns = [stripe_statistics(file.tail, node) for node in file._reader.root.walk() if node.kind in texts]
@@ -91,7 +92,7 @@ def seekable(data: bytes) -> bool:
 
 
 def own_leaf(leaf: Leaf, kind: str, zone: str | None) -> Leaf:
-    """With literals as orcidx takes them."""
+    """Returns the leaf with literals in the form that orcidx takes."""
     if kind == "DATE":
         return replace(leaf, literals=tuple(np.datetime64(value, "D") for value in leaf.literals))
     if kind == "TIMESTAMP":
@@ -103,7 +104,7 @@ def own_leaf(leaf: Leaf, kind: str, zone: str | None) -> Leaf:
 
 
 def pyorc_predicate(leaf: Leaf, type_: Any) -> Any:
-    """None where pyorc cannot ask."""
+    """Returns the predicate for pyorc, or None if pyorc does not have it."""
     kinds = {
         "bool": "BOOLEAN", "int8": "BYTE", "int16": "SHORT", "int32": "INT", "int64": "LONG", "uint8": "SHORT",
         "uint16": "INT", "uint32": "LONG", "halffloat": "FLOAT", "float": "FLOAT", "double": "DOUBLE",
@@ -137,18 +138,18 @@ def pyorc_predicate(leaf: Leaf, type_: Any) -> Any:
 
 
 class Checker:
-    """Checks tables and counts what was tried. Without ``java`` the other three readers do."""
+    """Checks tables and counts the checks. Without ``java``, it uses the other three readers."""
 
     def __init__(self, java: OrcJava | None) -> None:
         self.java = java
         self.tally: Counter[str] = Counter()
 
     def check(self, table: pa.Table, options: dict[str, Any], rng: np.random.Generator, predicates: int = 6) -> None:
-        """Raises ``AssertionError`` naming the reader."""
+        """Writes and checks a table. Raises an ``AssertionError`` that names the reader."""
         self.check_file(written(table, **options), table, rng, predicates)
 
     def check_file(self, data: bytes, table: pa.Table, rng: np.random.Generator, predicates: int = 6) -> None:
-        """The same of a file that is to have these rows, however it was made."""
+        """Checks a file that must have these rows, however it was made."""
         expected = arrow_rows(table)
         check_whole(data, expected)
         starts = group_starts(data)
@@ -173,7 +174,7 @@ class Checker:
     def _ask_own(self, data: bytes, table: pa.Table, leaf: Leaf, kind: str, wanted: list[int]) -> None:
         type_ = table.schema.field(leaf.path[0]).type
         zone = type_.tz if pa.types.is_timestamp(type_) else None
-        # Small files' filters are larger than their data, and would be left alone.
+        # In small files, bloom filters are larger than the data, so they would not be used.
         with orcidx.open(data) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
             scan = file.scan(["row"], own_leaf(leaf, kind, zone))
             found = scan.to_table().column("row").to_pylist()
@@ -208,7 +209,7 @@ class Checker:
 
 
 def check_many(checker: Checker, numbers: range, seed: int, *, rows: int = 600) -> list[str]:
-    """Random tables × options; what went wrong."""
+    """Checks random tables with random options. Returns what went wrong."""
     wrong = []
     for number in numbers:
         rng = np.random.default_rng([seed, number])

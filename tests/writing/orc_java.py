@@ -1,4 +1,4 @@
-"""ORC's Java as a reader of many files in one JVM, Spark's; the loops are in ``OrcRows.java``, compiled by Janino."""
+"""Reads many files with ORC Java in Spark's JVM. Janino compiles ``OrcRows.java``, which has the loops."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OrcJava:
         self._arguments = spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
 
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
-        """The rows of each question: ``all``, ``seek``, ``where`` (see the Java). What Java cannot read is an
-        ``AssertionError``."""
+        """Returns the rows of each question: ``all``, ``seek``, ``where`` (see ``OrcRows.java``). Raises
+        ``AssertionError`` if Java cannot read the file."""
         source, target = self.folder / "file.orc", self.folder / "rows.txt"
         source.write_bytes(data)
         source.with_name(f".{source.name}.crc").unlink(missing_ok=True)

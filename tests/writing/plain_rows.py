@@ -1,4 +1,5 @@
-"""Rows as plain text, the same from every reader: Arrow's arrays, pyorc's tuples, and ``OrcRows.java``'s lines.
+"""Converts rows to text that is the same for every reader: Arrow arrays, tuples of pyorc, and lines of
+``OrcRows.java``.
 
 null N · numbers in decimal · floats by their bits · texts and binaries in hex behind x · times in nanoseconds
 [list] · {key:value} · (struct) · <tag variant>
@@ -24,13 +25,14 @@ MINUS_ZERO = "-zero"
 
 
 def arrow_rows(table: pa.Table) -> list[str]:
-    """A line for each row."""
+    """Returns a line for each row."""
     columns = [plain(column.combine_chunks()) for column in table.columns]
     return [" ".join(row) for row in zip(*columns)] if columns else [""] * table.num_rows
 
 
 def plain(array: Any) -> list[str]:
-    """The text of each value. What ORC has no type for stands as what it is written as."""
+    """Returns the text of each value. Types that ORC does not have get the text of the type in which they are
+    stored."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     kind = array.type
@@ -75,7 +77,7 @@ def _lists(array: Any, brackets: str, items: list[str], starts: Any = None, leng
 
 def _union(array: Any) -> list[str]:
     places = {code: tag for tag, code in enumerate(array.type.type_codes)}
-    # pyarrow's own type_codes and offsets leave out where a slice begins.
+    # pyarrow's type_codes and offsets ignore the offset of a slice.
     tags = [places[code] for code in np.frombuffer(array.buffers()[1], np.int8)[array.offset :][: len(array)]]
     children = [plain(array.field(i)) for i in range(array.type.num_fields)]
     dense = array.type.mode == "dense"
@@ -119,12 +121,12 @@ def _float(number: float, bits: int) -> str:
 
 
 def java_rows(rows: list[str]) -> list[str]:
-    """The rows as Java shows them: where a batch has nothing but zeros, it takes all for the first one."""
+    """Converts rows to Java's results. If a batch has only zeros, Java treats all values as equal to the first one."""
     return [row.replace(MINUS_ZERO, "0") for row in rows]
 
 
 def plain_decimal(value: Decimal) -> str:
-    """Without exponent and trailing zeros; Python's own ``normalize`` rounds to 28 digits."""
+    """Returns a decimal without exponent and trailing zeros. Python's ``normalize`` would round to 28 digits."""
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "") else text
@@ -140,7 +142,7 @@ class Nanoseconds(ORCConverter):
 
     @staticmethod
     def to_orc(obj: Any, timezone: Any) -> tuple[int, int]:
-        """Of a literal in nanoseconds."""
+        """Converts a literal in nanoseconds."""
         return divmod(obj, 10**9)
 
 
@@ -178,7 +180,7 @@ def open_pyorc(data: bytes, predicate: Any = None) -> pyorc.Reader:
 
 
 def pyorc_row(reader: pyorc.Reader) -> Callable[[Any], str]:
-    """What makes a line of a row."""
+    """Returns a function that converts a row to a line."""
     columns = [_pyorc(reader.schema[name]) for name in reader.schema.fields]
 
     def line(row: Sequence[Any]) -> str:

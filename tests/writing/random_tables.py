@@ -22,7 +22,7 @@ FAR = 9_000_000_000
 
 
 def integers(rng: Rng, n: int, bits: int, *, signed: bool = True) -> np.ndarray:
-    """In one of the forms that the encoder tells apart."""
+    """Returns integers in one of the forms that the encoder distinguishes."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     dtype = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
     form = rng.integers(8)
@@ -75,7 +75,7 @@ def moments(rng: Rng, n: int, unit: str, zone: str | None) -> pa.Array:
     span = int(rng.choice([10, 10**6, FAR]))
     seconds = rng.integers(-span, span, n)
     within = rng.choice([0, 0, 1, per // 10, per - 1, int(rng.integers(0, per))], n)
-    within = np.where(seconds == -1, 0, within % per)  # the rest ORC cannot hold
+    within = np.where(seconds == -1, 0, within % per)  # ORC cannot store fractions in the last second before 1970
     return pa.array(seconds * per + within, pa.int64()).cast(pa.timestamp(unit, zone))
 
 
@@ -127,7 +127,7 @@ SIMPLE: dict[str, Callable[[Rng, int], pa.Array]] = {
 
 
 def random_array(rng: Rng, n: int, depth: int) -> pa.Array:
-    """One column, nested up to ``depth`` levels, sliced out of a longer one half of the time."""
+    """Returns a column, nested up to ``depth`` levels. Half of the columns are slices of longer ones."""
     before, behind = (int(rng.integers(0, 20)), int(rng.integers(0, 20))) if rng.random() < 0.5 else (0, 0)
     whole = _array(rng, before + n + behind, depth)
     return whole.slice(before, n)
@@ -180,7 +180,7 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     items = random_array(rng, int(bounds[-1]), depth - 1)
     if form == "map":
-        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # also where there are none
+        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # has the type string even without items
         return pa.MapArray.from_arrays(pa.array(bounds.astype(np.int32)), keys, items, mask=holes)
     if form == "list_view":
         starts = rng.permutation(n)  # rows in any order
@@ -192,7 +192,8 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
 
 
 def random_table(rng: Rng, rows: int, columns: int) -> pa.Table:
-    """The first column numbers the rows, which tells what a reader left out. Chunked as it comes."""
+    """Returns a table in random chunks. The first column numbers the rows, which shows the rows that a reader left
+    out."""
     arrays = {"row": pa.array(np.arange(rows))}
     for i in range(columns):
         arrays[f"c{i}"] = random_array(rng, rows, 2)
@@ -224,7 +225,8 @@ def random_options(rng: Rng, table: pa.Table) -> dict[str, Any]:
 
 
 def comparable_column(array: Any) -> tuple[str, Any] | None:
-    """The type of a search argument and the values by which a column is compared; None for those that are not."""
+    """Returns the type of a search argument and the values for comparisons, or None if the column cannot be
+    compared."""
     kind, types = array.type, pa.types
     if types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
@@ -252,7 +254,7 @@ def comparable_column(array: Any) -> tuple[str, Any] | None:
 
 
 def random_leaf(rng: Rng, name: str, kind: str, values: list[Any]) -> Leaf:
-    """Literals are values of the column, and their neighbours."""
+    """Returns a random leaf. Its literals are values of the column and their neighbours."""
     here = [value for value in values if value is not None and value == value]
     op = [Op.EQ, Op.EQ, Op.LT, Op.LE, Op.IN, Op.BETWEEN, Op.IS_NULL][int(rng.integers(7))]
     if op is Op.IS_NULL or not here:
@@ -277,7 +279,7 @@ def _near(rng: Rng, kind: str, value: Any) -> Any:
 
 
 def java_question(leaf: Leaf, kind: str) -> str:
-    """The leaf for ``OrcRows.java``."""
+    """Returns the leaf in the text form for ``OrcRows.java``."""
     op = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.IN: "in", Op.BETWEEN: "between", Op.IS_NULL: "null"}[leaf.op]
     literals = [_java_literal(value, kind) for value in leaf.literals]
     return "\t".join(("where", leaf.path[0], ("!" if leaf.negated else "") + op, kind, *literals))

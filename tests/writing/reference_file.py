@@ -1,9 +1,9 @@
-"""A written file read with nothing of orcidx, and the rules of readers that could not be run, as assertions.
+"""Reads a written file without code of orcidx, and asserts the rules of readers that could not be run.
 
-Trino: no position (end of the stream, 0) in a stream with bytes (trino#10113, #20164), positions and offsets below
-2**31, an entry for each row group and no other, PRESENT suppressed together with its positions, chunks no larger than
-the block. Of all: each position leads to the beginning of a run, and from there to the end are as many values as the
-statistics of the row groups count.
+Rules of Trino: a stream with bytes has no position (end of the stream, 0) (trino#10113, #20164). Positions and offsets
+are below 2**31. There is exactly one entry for each row group. A suppressed PRESENT stream has no positions. Chunks are
+not larger than the block size. Rule of all readers: each position is the start of a run, and from there to the end of
+the stream are as many values as the statistics of the row groups count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOUNDS = {2: (1, 2), 3: (1, 2), 6: (1, 2), 7: (1, 2), 9: (3, 4), 12: (1, 2)}
 
 @dataclass
 class ReferenceStripe:
-    """``streams``: (column, kind) -> bytes as they lie in the file; ``entries``: the row index of each column."""
+    """``streams``: (column, kind) -> bytes as stored in the file. ``entries``: the row index of each column."""
 
     rows: int
     streams: dict[tuple[int, int], bytes]
@@ -41,7 +41,7 @@ class ReferenceStripe:
 
 
 class ReferenceFile:
-    """``kinds`` of the columns by id. ``check`` asserts all rules."""
+    """A file. ``kinds``: the kinds of columns by id. ``check`` asserts all rules."""
 
     def __init__(self, data: bytes) -> None:
         end = len(data) - 1 - data[-1]
@@ -148,7 +148,7 @@ class ReferenceFile:
         assert all(0 < size <= self.block for size in sizes[-1:])
 
     def _positioned(self, stripe: ReferenceStripe, column: int, kind: int) -> list[tuple[int, int]]:
-        """(stream, numbers beside the byte's) in the order of the positions."""
+        """Returns (stream, number of positions besides the byte offset) in the order of the positions."""
         if kind == BOOLEAN:
             own = [(DATA, BITS)]
         elif kind in (FLOAT, DOUBLE):
@@ -192,7 +192,7 @@ class ReferenceFile:
                     self._check_values(stripe, column, kind, key, offset, place[-more:] if more else [], rest[group])
 
     def _offset(self, stream: bytes, place: list[int], where: str) -> int:
-        """The byte before compression that a position names."""
+        """Returns the offset in decompressed bytes to which a position points."""
         assert all(0 <= number < 1 << 31 for number in place), where
         if not stream:
             assert not any(place), where
@@ -213,7 +213,7 @@ class ReferenceFile:
     def _check_values(
         self, stripe: ReferenceStripe, column: int, kind: int, key: int, offset: int, more: list[int], count: int
     ) -> None:
-        """From here to the end are ``count`` values."""
+        """Checks that there are ``count`` values from here to the end."""
         raw = self._plain(stripe.streams[column, key])[offset:]
         if kind in (FLOAT, DOUBLE):
             assert len(raw) == count * (4 if kind == FLOAT else 8)
@@ -228,7 +228,7 @@ class ReferenceFile:
             assert whole
             assert 0 <= 8 * (len(values) - more[0]) - more[1] - count < 8
         elif kind in (STRING, VARCHAR, CHAR, BINARY) and key == DATA and column not in stripe.dictionaries:
-            pass  # as many bytes as the lengths say, which other readers compare
+            pass  # other readers check that there are as many bytes as the lengths say
         else:
             assert more == [0] or (kind in SEQUENCES and more[0] <= 512), "runs end where row groups end"
             values, whole = decode("v2", raw, signed=False)

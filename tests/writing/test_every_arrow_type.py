@@ -1,4 +1,4 @@
-"""Every Arrow type at every entry point: the value that was given, or one of orcidx's errors, never another's."""
+"""Every Arrow type at every entry point gives the original value or an error of orcidx, and no other error."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
 
 @contextmanager
 def ours(entry: str) -> Iterator[None]:
-    """Nothing but a value or one of orcidx's errors."""
+    """Fails on errors that are not orcidx's."""
     try:
         yield
     except orcidx.OrcidxError:

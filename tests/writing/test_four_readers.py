@@ -1,5 +1,7 @@
-"""Every type, null pattern, codec, block size and stride comes back through orcidx, pyarrow, pyorc and ORC Java: whole,
-from every row group by its positions, and pruned by predicates without losing a row."""
+"""orcidx, pyarrow, pyorc and ORC Java read every type, null pattern, codec, block size and stride correctly.
+
+They read files as a whole, from every row group by its positions, and with predicates, without losing a row.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ PATCHED = {
 
 
 def rewritten(table: pa.Table, folder: Path, writer: str, how: str, options: dict[str, Any]) -> Path:
-    """The table in two files, by pyarrow or orcidx, and what became of the first or of both."""
+    """Writes the table to two files with pyarrow or orcidx, and rewrites the first file or both. Returns the new
+    file."""
     half = table.num_rows // 2 if "merge" in PATCHED[how] else table.num_rows
     sources = [folder / f"{how}.{i}.orc" for i in range(2)]
     for source, part in zip(sources, (table.slice(0, half), table.slice(half))):
@@ -111,17 +114,18 @@ def rewritten(table: pa.Table, folder: Path, writer: str, how: str, options: dic
 
 
 def of_pyarrow(rng: np.random.Generator, rows: int) -> pa.Table:
-    """Types that pyarrow writes, with row numbers before them."""
+    """Returns a table of types that pyarrow can write. The first column has row numbers."""
     values = table(rng, rows, "some", 100).select(["int32", "int64", "double", "string"])
     days = pa.array(rng.integers(-9000, 20_000, rows).astype(np.int32), mask=rng.random(rows) < 0.2).cast(pa.date32())
-    return values.add_column(0, "row", pa.array(range(rows))).append_column("date", days)  # of one calendar
+    # The days are the same in both calendars.
+    return values.add_column(0, "row", pa.array(range(rows))).append_column("date", days)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of sockets that pyspark leaves open
 def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
-    """Positions patched, filters beside data of others, stripes copied: whole, sought and pruned by each reader, and by
-    Spark's with what it pushes down."""
+    """Rewrites patch positions, add filters to files of other writers, and copy stripes. Each reader reads the result
+    as a whole, from row groups, and with predicates. Spark does so with the filters that it pushes."""
     checker = Checker(orc_java)
     for seed, how in enumerate(PATCHED):
         rng = np.random.default_rng([17, seed])
@@ -145,7 +149,7 @@ def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
 
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
 def test_unions(orc_java, rng, mode):
-    """pyorc shows no tags; orcidx and Java do."""
+    """orcidx and Java return the tags of unions, and pyorc does not."""
     rows = 700
     tags = rng.integers(0, 3, rows).astype(np.int8)
     codes = pa.array(np.array([5, 0, 9], np.int8)[tags])
@@ -179,7 +183,7 @@ def test_unions(orc_java, rng, mode):
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
 def test_row_groups_without_values_at_the_end(orc_java, codec):
-    """Java seeks to the beginning of what it has not read: in its own uncompressed files it fails there."""
+    """Java seeks to the start of row groups that it has not read. In its own uncompressed files, this fails."""
     rows = 400
     late = pa.array(np.arange(rows) >= 150)
     numbers = np.arange(rows)

@@ -1,4 +1,4 @@
-"""Options, schemas and values that cannot be written are refused in a sentence, and leave nothing behind."""
+"""Options, schemas and values that cannot be written are refused with a clear error, and leave no file behind."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_values_that_cannot_be_written(tmp_path, name):
 
 
 def test_values_under_nulls_are_not_looked_at():
-    """What a null struct or list hides may be anything."""
+    """Values below a null struct or list may be anything."""
     bad = pa.array([0, -500, 3], pa.int64()).cast(pa.timestamp("ms"))
     struct = pa.StructArray.from_arrays([bad], ["t"], mask=pa.array([False, True, False]))
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), bad, mask=pa.array([False, True, False]))
@@ -157,7 +157,7 @@ def test_values_under_nulls_are_not_looked_at():
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), rows=st.integers(0, 120), columns=st.integers(1, 3))
 def test_any_table_under_any_options(seed, rows, columns):
-    """Three readers, seeks and predicates; Java's part is in ``test_four_readers``."""
+    """Three readers check the files, with seeks and predicates. ``test_four_readers`` checks them with Java."""
     rng = np.random.default_rng(seed)
     table = random_table(rng, rows, columns)
     Checker(None).check(table, random_options(rng, table), rng, predicates=2)

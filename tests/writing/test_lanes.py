@@ -1,4 +1,4 @@
-"""Row groups of one column are encoded side by side, and their chunks compressed so; no byte differs by it."""
+"""Threads encode row groups of one column, and compress their chunks, at the same time. The bytes are the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from orcidx.orc_writer.lanes import Lanes, split_rows
 
 @pytest.fixture
 def joins(monkeypatch):
-    """Three threads for slices of any size and columns of any type; the rows that lanes encoded."""
+    """Uses three threads for slices of any size and columns of any type. Returns a list of how many rows lanes
+    encoded."""
     monkeypatch.setattr(Lanes, "pays", True)
     monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
@@ -48,7 +49,7 @@ def test_bytes_are_those_of_one_thread(joins, number):
 
 @pytest.mark.parametrize("threshold", ["auto", 0, 0.3, 1])
 def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
-    """Given up in the middle of a slice, kept, and given up at the end of a stripe."""
+    """The dictionary is dropped in the middle of a slice, kept, or dropped at the end of a stripe."""
     few = [f"text {i % 7}" for i in range(3000)]
     texts = [*few, *(f"another text {i}" for i in rng.permutation(4000)), *few]
     table = pa.table({"s": texts, "b": [text.encode() for text in texts]})
@@ -59,7 +60,8 @@ def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "zlib"])
 def test_chunks_that_do_not_shrink(joins, rng, codec):
-    """Of sixteen chunks two are tried first; noise, then zeros, then noise changes what is tried behind them."""
+    """The writer tries to compress two of sixteen chunks first. The data changes from noise to small numbers and back,
+    which changes what is tried later."""
     noise = rng.integers(-(2**62), 2**62, 40_000)
     table = pa.table({"n": np.concatenate([noise, np.arange(40_000) % 77, noise]).astype(np.float64)})
     options = {"compression": codec, "compression_block_size": 4096, "row_index_stride": 1000}

@@ -1,4 +1,4 @@
-"""Statistics and positions as record 0041 has them, read from the bytes by a decoder of the tests' own."""
+"""Statistics and positions follow decision 0041. A decoder of the tests reads them from the bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_random_tables_keep_the_rules(number):
 
 
 def entries(array: pa.Array, **options: object) -> list[Message]:
-    """The statistics of the row groups of a column of its own."""
+    """Returns the row-group statistics of a file with this column."""
     return [message for _, message in ReferenceFile(written(pa.table({"c": array}), **options)).stripes[0].entries[1]]
 
 
@@ -66,14 +66,15 @@ def test_nan_and_zeros(width):
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_negative_milliseconds_are_lowered_to_the_second(unit):
-    """ORC C++ divides negative milliseconds towards zero; the greatest stays as it is."""
+    """ORC C++ divides negative milliseconds towards zero, so the minimum is lowered to a full second. The maximum is
+    not changed."""
     per = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
     message = entries(pa.array([-1500 * per, -2100 * per], pa.int64()).cast(pa.timestamp(unit)))[0]
     inner = typed(message, 9)
     assert [unzigzag(inner.int(number)) for number in (3, 4)] == [-3000, -1500]
     exact = typed(entries(pa.array([1500 * per + per - 1], pa.int64()).cast(pa.timestamp(unit)))[0], 9)
     assert [unzigzag(exact.int(number)) for number in (3, 4)] == [1500, 1500]
-    assert exact.int(6) == {"ms": 1, "us": 999_001, "ns": 0}[unit]  # all digits nine is what no field means
+    assert exact.int(6) == {"ms": 1, "us": 999_001, "ns": 0}[unit]  # a missing field stands for all digits nine
 
 
 def unzigzag(value: int) -> int:
@@ -81,7 +82,8 @@ def unzigzag(value: int) -> int:
 
 
 def test_a_null_struct_is_a_null_of_what_is_below():
-    """Spark 4.3 asks the child's statistics for ``x.z IS NULL``."""
+    """A null struct counts as a null of its children, because Spark 4.3 uses the child's statistics for ``x.z IS
+    NULL``."""
     inner = pa.StructArray.from_arrays([pa.array([1, 2, 3, 4])], ["z"])
     outer = pa.StructArray.from_arrays([inner], ["y"], mask=pa.array([False, True, False, False]))
     file = ReferenceFile(written(pa.table({"x": outer}), row_index_stride=2))
@@ -96,7 +98,7 @@ def test_groups_without_values_have_nulls_and_no_bounds():
         message = entries(pa.array([None, None], type_))[0]
         assert (message.int(1), message.int(10)) == (0, 1)
         assert not typed(message, number).all(1)
-    # A child that is reached by no row has no null of its own, and Java would skip it for that (ORC-1553).
+    # A child without rows has no nulls. Java would skip the row group because of this (ORC-1553).
     file = ReferenceFile(written(pa.table({"l": pa.array([[], []], pa.list_(pa.int64()))})))
     assert [message.int(10) for message in file.statistics] == [0, 0, 1]
 
@@ -115,7 +117,7 @@ LONG = "x" * 1024
         (["a", "\ud7ff" * 400], {1: b"a", 5: ("\ud7ff" * 340 + "\ue000").encode()}),
         (["a", "b" + "\U0010ffff" * 300], {1: b"a", 5: b"c"}),
         (["a", "\U0010ffff" * 300], {}),
-        # A bound that is a value's own text wins over one cut to the same: Java takes cut ones as exclusive.
+        # An exact bound has priority over an equal cut bound, because Java takes cut bounds as exclusive.
         ([LONG, LONG + "a"], {1: LONG.encode(), 5: (LONG[:-1] + "y").encode()}),
     ],
 )
@@ -135,7 +137,7 @@ def test_sums_that_overflow_are_left_out():
     inner = typed(entries(pa.array([big, big]))[0], 2)
     assert not inner.all(3)
     assert unzigzag(inner.int(2)) == big
-    # What overflows in between does not in the end.
+    # Partial sums overflow, but the total does not.
     assert unzigzag(typed(entries(pa.array([big, big, -big, -big, 7]))[0], 2).int(3)) == 7
     most = Decimal(10**38 - 1)
     assert typed(entries(pa.array([most, most.copy_negate()], pa.decimal128(38, 0)))[0], 6).all(3)[0].value == b"0"
@@ -143,7 +145,7 @@ def test_sums_that_overflow_are_left_out():
 
 
 def edges_of_the_scan() -> dict[str, np.ndarray]:
-    """Blocks of integers whose sums or steps just fit, or just do not fit, into 64 bits."""
+    """Returns blocks of integers whose sums or differences just fit, or just do not fit, into 64 bits."""
     ramp, least, greatest = np.arange(512), -(2**63), 2**63 - 1
     found: dict[str, np.ndarray] = {}
     for bits in (53, 54, 55, 61, 62):
@@ -213,7 +215,7 @@ BLOOMED = {
 
 @pytest.mark.parametrize("name", BLOOMED)
 def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
-    """Values in random order, of which each row group but one misses most: its bounds say nothing."""
+    """Values are in random order, so the bounds of row groups exclude little. Bloom filters exclude most row groups."""
     groups, each = 20, 50
     array = BLOOMED[name](groups * each // (8 if name == "byte" else 1))
     picks = rng.permutation(len(array)) if name != "byte" else rng.integers(0, len(array), groups * each)
@@ -229,5 +231,5 @@ def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
             scan = file.scan(where=col(name) == value)
             assert scan.to_table().num_rows == array.to_pylist().count(value)
             ruled_out += scan.explain().skipped_by.get("bloom filter", 0)
-    # In rows; the bounds of some row groups have told already.
+    # This counts rows. The bounds of some row groups exclude rows, too.
     assert ruled_out > 5 * groups * each * (0.4 if name == "byte" else 0.6), ruled_out

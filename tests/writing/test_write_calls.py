@@ -1,5 +1,7 @@
-"""What writing a file costs beside its values, in calls of the package's Python functions (of Python 3.11, where a
-comprehension is a call; later versions make fewer)."""
+"""The cost of writing a file in calls of the package's Python functions.
+
+The counts are for Python 3.11, where a comprehension is a call. Later versions make fewer calls.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ import orcidx
 
 
 def test_calls_of_one_row(tmp_path: Path) -> None:
-    """719 where each stream was written by itself, and statistics were decoded that nobody asked for."""
+    """There were 719 calls when each stream was written separately, and unused statistics were decoded."""
     table = pa.table({"k": [1], "v": ["a"], "x": [1.5]})
-    orcidx.write_table(table, tmp_path / "first.orc")  # what a process does once
+    orcidx.write_table(table, tmp_path / "first.orc")  # for the work that a process does only once
     assert python_calls(lambda: orcidx.write_table(table, tmp_path / "second.orc"), own=True) <= 300
     assert orcidx.read_table(tmp_path / "second.orc") == table
 
 
 def test_statistics_of_what_was_written(tmp_path: Path) -> None:
-    """They are decoded when they are asked for, and are those that the file has."""
+    """Statistics of the result are decoded when they are used, and equal those in the file."""
     result = orcidx.write_table(pa.table({"k": [3, 1, None], "s": ["a", "b", "c"]}), tmp_path / "a.orc")
     assert list(result.statistics) == ["", "k", "s"]
     with orcidx.open(tmp_path / "a.orc") as file:

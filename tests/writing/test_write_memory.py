@@ -1,4 +1,4 @@
-"""What writers hold: a stripe in bytes, slices of rows, and a limit that several share."""
+"""The memory of writers: the bytes of a stripe, slices of rows, and a limit that several writers share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def peaks(monkeypatch):
-    """What each slice left held."""
+    """Returns a list of the bytes that a writer holds after each slice."""
     found = []
     write = StripeWriter.write
 
@@ -30,7 +30,7 @@ def peaks(monkeypatch):
 
 
 def test_a_thousand_columns(peaks, rng):
-    """ORC C++ takes 0.4 MB for each column, whatever it holds."""
+    """ORC C++ takes 0.4 MB for each column, even if the column has little data."""
     values = rng.integers(0, 2**62, 3000)
     table = pa.table({f"c{i}": values for i in range(1000)})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=16 * MIB)
@@ -42,14 +42,14 @@ def test_a_thousand_columns(peaks, rng):
 
 
 def test_slices_get_small_when_the_stripe_is_nearly_full(peaks, rng):
-    """What waits for its chunk counts twice: the last slice of 4 MiB took a stripe 8 MiB beyond its size."""
+    """Bytes that are not yet in a chunk count twice. Before, the last slice of 4 MiB made a stripe 8 MiB too large."""
     values = rng.integers(0, 2**62, 12_000)
     orcidx.write_table(pa.table({f"c{i}": values for i in range(200)}), io.BytesIO(), stripe_size=16 * MIB)
     assert max(peaks) < 19 * MIB
 
 
 def test_rows_of_a_megabyte_end_stripes(peaks, rng):
-    """C++ looks after 1,024 rows only: 512 of them became a stripe of 512 MB."""
+    """C++ checks the size only every 1,024 rows, so 512 such rows became a stripe of 512 MB."""
     table = pa.table({"b": [rng.bytes(1_000_000) for _ in range(24)]})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=4 * MIB)
     assert max(peaks) < 4 * MIB + 2 * MIB
@@ -74,7 +74,7 @@ def test_writers_share_a_limit(rng):
     for out, values, result in zip(outs, written, results, strict=True):
         assert orcidx.open(out.getvalue()).read().column("n").to_pylist() == values
         assert len(result.stripes) > (2 if len(values) > 200_000 else 0)
-    # The largest stripe is ended, so that those of the others stay large.
+    # The writer with the largest stripe ends it, so the stripes of the other writers stay large.
     assert min(len(result.stripes) for result in results) <= 2
 
 

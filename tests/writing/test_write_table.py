@@ -1,4 +1,4 @@
-"""What is written comes back through orcidx, pyarrow and pyorc, by rows, by row groups, with every option."""
+"""orcidx, pyarrow and pyorc read what orcidx writes, by rows and by row groups, with every option."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_type_comes_back(rng, nulls, block, stride):
             for start in range(0, ROWS, stride * 3):
                 part = opened.read(row_range=(start, min(ROWS, start + 5)), timestamp_unit="us")
                 assert part.equals(whole.slice(start, 5))
-        # C++ cannot skip in a text column without a value, not even in files of its own.
+        # C++ cannot skip rows in a text column without values, not even in its own files.
         names = ["int64"] if nulls == "all" else ["int64", "string", "list", "struct", "decimal(12,2)"]
         rows = pyorc.Reader(io.BytesIO(file), column_names=names)
         every = list(rows)
@@ -43,7 +43,8 @@ def test_every_type_comes_back(rng, nulls, block, stride):
 
 
 def test_what_was_written_for_pyarrow_needs_another_import_alone(rng, tmp_path):
-    """Each option of pyarrow's function, at its default and with a value of its own, by name or by column id."""
+    """Code for pyarrow works after a change of the import. Each option of pyarrow's function is tested with its default
+    and with another value, and columns by name or id."""
     given = {
         name: parameter.default
         for name, parameter in inspect.signature(orc.write_table).parameters.items()

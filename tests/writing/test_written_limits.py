@@ -1,4 +1,4 @@
-"""What the writer writes the reader opens by default, or it is not written."""
+"""The reader opens every file of the writer with default options. The writer refuses other files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def union(variants: int) -> pa.Array:
 
 
 def wide(columns: int) -> pa.Table:
-    """So many columns with those that are nested."""
+    """Returns a table with ``columns`` columns, including nested ones."""
     children = [pa.array([True])] * (columns - 1)
     return pa.table({"s": pa.StructArray.from_arrays(children, [str(i) for i in range(columns - 1)])})
 
@@ -94,7 +94,7 @@ def test_unions_are_written_with_as_many_variants_as_are_read(
 
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that small files reach quickly, for the writer and the reader."""
+    """Sets limits of the writer and the reader that small files reach quickly."""
     limits = MetadataLimits(metadata_columns=COLUMNS, metadata_stripes=3, metadata_bytes=1 << 16)
     monkeypatch.setattr(MetadataLimits, "for_file", lambda self, size: limits)
 

@@ -1,4 +1,4 @@
-"""Sizes of written files beside pyarrow's, shape by shape; ``benchmarks.written_sizes`` has the shapes."""
+"""Compares sizes of written files with pyarrow's, for the shapes of data in ``benchmarks.written_sizes``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pyarrow import orc
 import orcidx
 
 _PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "written_sizes.py"
-_SPEC = importlib.util.spec_from_file_location("written_sizes", _PATH)  # no part of the package
+_SPEC = importlib.util.spec_from_file_location("written_sizes", _PATH)  # the module is not part of the package
 assert _SPEC is not None
 assert _SPEC.loader is not None
 shapes = importlib.util.module_from_spec(_SPEC)
-sys.modules["written_sizes"] = shapes  # where dataclasses look for it
+sys.modules["written_sizes"] = shapes  # dataclasses look for their module here
 _SPEC.loader.exec_module(shapes)
 SHAPES, sizes, table_of = shapes.SHAPES, shapes.sizes, shapes.table_of
 
@@ -39,20 +39,21 @@ def test_no_shape_is_larger_than_pyarrows(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [200_000, 500_000, 1_000_000])
 def test_long_repeats_are_no_larger_than_pyarrows(rows: int) -> None:
-    """Sorted dates were 1.05: their runs end where row groups end, and zstd's usual levels pay for each."""
+    """Files of sorted dates were 1.05 times as large as pyarrow's before. Runs end with row groups, and this costs
+    bytes at zstd's usual levels."""
     table = table_of("date sorted", rows)
     own, theirs, _ = sizes(table, "zstd")
     assert own <= 1.02 * theirs, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
     written = _written(table, use_threads=False)
     assert _written(table, use_threads=True) == written
-    assert len(_written(table, compression_level=3)) > len(written)  # a level that was asked for is kept
+    assert len(_written(table, compression_level=3)) > len(written)  # a level that the caller gives is not changed
     assert orc.read_table(io.BytesIO(written)).equals(table)
 
 
 @pytest.mark.parametrize("name", ["string hex ids", "string digits", "string sorted keys", "string sentences"])
 def test_the_level_is_the_better_one_of_two(name: str) -> None:
-    """Without a level no stream takes more than at the levels that are tried, but for the share that speed may cost;
-    the bytes are the same each time, and with threads."""
+    """Without a level, no stream takes more bytes than with the levels that the writer tries, except for a small share
+    that speed may cost. The bytes are the same in each run, and with threads."""
     table = pa.concat_tables([table_of(name, 40_000, seed) for seed in (1, 2)])
     found = {level: _written(table, compression_level=level, use_threads=False) for level in (None, 1, 3)}
     assert len(found[None]) <= min(len(found[1]), len(found[3])) * 1.005
@@ -61,7 +62,7 @@ def test_the_level_is_the_better_one_of_two(name: str) -> None:
 
 
 def test_streams_that_change_choose_anew() -> None:
-    """Texts at the end of a stream that began with random digits are compressed as texts are."""
+    """If a stream begins with random digits and ends with texts, the end is compressed like other texts."""
     words = [" ".join(random.Random(i).choices(["alpha", "beta", "gamma", "delta", "omega"], k=9)) for i in range(300)]
     digits = [f"{random.Random(i).getrandbits(120):036d}" for i in range(20_000)]
     rows = digits + [words[i % 300] + str(i) for i in range(120_000)]
@@ -80,7 +81,7 @@ def test_a_level_that_was_asked_for_is_kept() -> None:
 @pytest.mark.parametrize("codec", ["zstd", "zlib", "snappy"])
 @pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 7])
 def test_few_valued_integers_are_read_as_they_were(bits: int, codec: str, rng: np.random.Generator) -> None:
-    """Runs of 3, 5, 6 and 7 bits may be written in 4 or 8, in which an entropy coder finds what the values have."""
+    """Runs of 3, 5, 6 and 7 bits may be written with 4 or 8 bits, because an entropy coder compresses them better."""
     columns = {}
     for count in (1, 3, 63, 64, 511, 512, 513, 5000):
         skewed = np.minimum(rng.geometric(0.3, count), 1 << bits) - 1
@@ -97,7 +98,7 @@ def test_few_valued_integers_are_read_as_they_were(bits: int, codec: str, rng: n
 
 
 def test_few_valued_integers_take_less_in_whole_bytes(rng: np.random.Generator) -> None:
-    """Ten values in five bits each were 1.13 of pyarrow's."""
+    """With five bits each, ten distinct values took 1.13 times as many bytes as pyarrow's file."""
     table = pa.table({"x": rng.integers(0, 10, 100_000)})
     zstd, plain = (len(_written(table, compression=codec)) for codec in ("zstd", "uncompressed"))
     assert zstd < 0.46 * 100_000
@@ -105,7 +106,8 @@ def test_few_valued_integers_take_less_in_whole_bytes(rng: np.random.Generator) 
 
 
 def test_repeats_go_on_over_blocks(rng: np.random.Generator) -> None:
-    """Repeats of 50 to 600 values are one run each, or two where a run ends: they were cut every 512 values too."""
+    """A repeat of 50 to 600 values is one run, or two runs if a run has reached its maximum length. Before, repeats
+    were also cut every 512 values."""
     for length in (3, 50, 511, 513, 600, 1500):
         values = np.repeat(rng.integers(0, 10**6, 60_000 // length), length)
         table = pa.table({"x": values, "y": -values})
@@ -119,7 +121,8 @@ def test_repeats_go_on_over_blocks(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("threads", [False, True])
 def test_dictionary_arrays_are_written_as_their_texts(threads: bool, rng: np.random.Generator) -> None:
-    """Where the dictionary is given up, Arrow brings the texts together: 200,000 entries took four times as long."""
+    """If the dictionary is dropped, Arrow's code collects the texts. Before, 200,000 entries took four times as
+    long."""
     entries = pa.array([f"customer-{i:08d}" for i in range(30_000)])
     numbers = pa.array(rng.integers(0, 30_000, 60_000).astype(np.int32), mask=rng.random(60_000) < 0.1)
     array = pa.DictionaryArray.from_arrays(numbers, entries)[7:]

@@ -1,4 +1,4 @@
-"""Tables of every type that is written, and the readers that must agree on the files made of them."""
+"""Tables of every type that can be written, and checks that readers agree on the files."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def written(data: Any, **options: Any) -> bytes:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Timestamps in one unit; what the readers tell apart only by name is one type."""
+    """Converts timestamps to one unit, and types that readers distinguish only by name to one type."""
     array = column.combine_chunks()
     if pa.types.is_timestamp(array.type):
         zone = array.type.tz
@@ -133,7 +133,7 @@ def check_equal(found: pa.Table, expected: pa.Table, who: str) -> None:
 
 
 def check_readers(data: bytes, expected: pa.Table) -> None:
-    """orcidx, pyarrow and pyorc (by rows) read what was written."""
+    """Checks that orcidx, pyarrow and pyorc (by rows) read what was written."""
     with orcidx.open(data) as file:
         found = file.read(timestamp_unit="us")
         found.validate(full=True)
