@@ -10,7 +10,7 @@ from typing import Any
 
 _LIBRARIES = ("hadoop-client-api-*", "hadoop-client-runtime-*", "slf4j-api-*", "jcl-over-slf4j-*", "snappy-java-*",
               "istack-commons-*", "jakarta.activation-api-*", "log4j-*")  # fmt: skip
-"""Of pyspark's own jars."""
+"""Patterns of the jars of pyspark that are used."""
 
 
 @contextmanager

@@ -36,7 +36,8 @@ TYPES: Mapping[str, str] = {
     "nanos": "TIMESTAMP(9)",
 }
 _LETTERS = list("abcxyz019 .\x00\x7f\u00e9\u07ff\u0800\u2603\ue000\uffff\U00010000\U0010ffff")
-"""Not U+D7FF: where Java raises it as the last character of a maximum that is cut, it stores "?", which is no bound."""
+"""Letters of random texts. U+D7FF is not among them. If it is the last character of a maximum that Java cuts, Java
+stores "?" in its place, which is not a bound."""
 
 
 def random_rows(rng: np.random.Generator, count: int, columns: Sequence[str] = tuple(TYPES)) -> pa.Table:

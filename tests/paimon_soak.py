@@ -44,7 +44,7 @@ class Step:
     operation: str
     what: Any = None
     again: int = 0
-    """How often Java's rename took its snapshot away, and it was made again."""
+    """How often Java's rename replaced the snapshot of this change, so that the change was made again."""
 
 
 @dataclass

@@ -42,7 +42,7 @@ class Compared:
 
 ORDERS = {Op.EQ: (0,), Op.LT: (-1,), Op.LE: (-1, 0), Op.GT: (1,), Op.GE: (1, 0)}
 COMPARED: dict[str, Compared] = {}
-"""What the computed conditions that a generator made mean, and their negations, by the text of the Expression."""
+"""The meaning of generated computed conditions, and of their negations, by the text of the Expression."""
 
 
 def known_as(condition: External, compared: Compared) -> External:

@@ -94,9 +94,9 @@ COMPUTED = {
     "times": (lambda value: value * 1, lambda value: value * 1),
     "same": (lambda value: value, lambda value: value),
 }
-"""What is computed of a floating column, and of its value."""
+"""Functions of a float column, and the same functions of its value."""
 BESIDE = ("float64", "float32", "int8", "int16")
-"""Columns that a floating one is compared with: pyarrow refuses an integer that is no float32."""
+"""Columns with which a float column is compared. pyarrow refuses integers that cannot be a float32."""
 BESIDE_VALUES = [math.nan, -1.5, 0.0, 1.5, math.inf, 2, 0]
 
 

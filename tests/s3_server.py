@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 KEY = {"key": "k", "secret": "s"}
-"""What s3fs logs in with."""
+"""The credentials for s3fs."""
 
 
 class RequestLog:

@@ -26,7 +26,7 @@ MARK = r"(?:<!-- (not run|needs|runnable with Spark|runnable)(?:: ([^>]*))? -->\
 BLOCK = re.compile(MARK + r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_SPARK = (ROOT / "docs/tutorials/spark.md", ROOT / "docs/guides/spark-lookups.md")
-"""They need Java: ``spark/test_spark_guide.py`` runs them."""
+"""Pages that need Java. ``spark/test_spark_guide.py`` runs them."""
 
 
 def installed(module: str) -> bool:
@@ -53,7 +53,7 @@ def blocks(page: Path, *, spark: bool = False) -> list[tuple[str, str]]:
 
 
 PAGES = {page: [text for language, text in blocks(page, spark=True) if language == "python"] for page in FILES}
-"""The cells that need Spark."""
+"""The blocks that need Spark."""
 RUNNABLE = [page for page in FILES if page.parent.name != "decisions" and blocks(page)]
 
 

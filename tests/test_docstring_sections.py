@@ -19,7 +19,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("orcidx", "orcidx.errors", "orcidx.paimon", "orcidx.storage")
-"""Without orcidx.spark, which needs pyspark: ``test_reference`` looks at the sections of its functions."""
+"""The public modules without orcidx.spark, which needs pyspark. ``test_reference`` checks the sections of its
+functions."""
 ENGINES = ("arrow_dataset", "duckdb", "polars")
 OPTIONAL = {"scan_polars": "polars", "register_duckdb": "duckdb"}
 """Names whose example needs another library."""

@@ -64,7 +64,7 @@ NEEDS = {
     "duckdb": 'orcidx.rewrite("a.orc", "d.orc", sort_by="id", sort_memory=1)',
     "pyspark": "from orcidx.spark.sessions.spark_session import require_spark\n    require_spark()",
 }
-"""Package: what cannot be done without it. fsspec is there for http and s3, which are in their own test."""
+"""For each package, code that needs it. fsspec is also used for http and s3, which have their own test."""
 
 
 def run(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,12 +15,12 @@ import pytest
 TESTS = Path(__file__).parent
 FOLDERS = {"GOLDEN_ORC", "GOLDEN_PAIMON"}
 MAKERS = {"roots", "needs", "names_of"}
-"""Functions of ``goldens.py`` whose parameters skip where the files are absent."""
+"""Functions of ``goldens.py`` that make parameters. These skip a test if the files are absent."""
 SEARCHES = {"glob", "rglob", "is_dir", "relative_to"}
-"""Methods that find nothing in an absent folder, and open nothing."""
+"""Methods that find nothing in an absent folder, and do not open files."""
 KEEPERS = {"goldens.py", "conftest.py", "test_golden_files.py"}
 TAKES_WHAT_IS_THERE = {"bad/corpus.py"}
-"""The seeds of the fuzzer: it searches each folder, and has others."""
+"""The corpus of the fuzzer. It searches each folder, and also has other samples."""
 
 
 def openings(source: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Compares the imports of the package with the diagram of its layers (docs/decisions/0001-contracts.md).
 
-Imports go from higher to lower subpackages. There are no import cycles. Only one module imports pyspark, and only one
-imports Polars. A new subpackage must be added to the diagram. Imports under ``if TYPE_CHECKING`` count only for cycles,
-and this also holds for what a ``.pxd`` cimports. Modules that are named in strings to be loaded later
+Imports go from higher to lower subpackages. There are no import cycles. A single module or package imports each library
+of ``ONE_DOOR``. A new subpackage must be added to the diagram. Imports under ``if TYPE_CHECKING`` count only for
+cycles, and this also holds for what a ``.pxd`` cimports. Modules that are named in strings to be loaded later
 (``import_module``, tables of lazy names) must not lead upwards either, but may close a cycle inside their subpackage.
 """
 
@@ -32,8 +32,8 @@ options extras
 spellings keywords threads
 errors
 """
-"""Rooms from the top down; those of one line do not import each other. A room covers its modules; ``paimon`` alone is
-the face of that package, ``paimon.*`` its modules."""
+"""Subpackages from the top down. Those in one line do not import each other. A name stands for all modules of the
+subpackage, but ``paimon`` is only the package itself, and ``paimon.*`` are its modules."""
 
 HALLS = {
     "paimon_table": """
@@ -55,13 +55,13 @@ HALLS = {
         types
     """,
 }
-"""The rooms inside the two large rooms, from the top down, and the modules that stand beside them."""
+"""The subpackages inside the two large subpackages, from the top down, and the modules beside them."""
 
 PUBLIC_USERS = {"cli", "spark", "__main__"}
-"""They may import the public names from the two faces, as any caller does."""
+"""These may import the public names of ``orcidx`` and ``orcidx.paimon``, like any caller."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon_table"}
-"""Library to the only module or package that may import it."""
+"""The only module or package that may import each library."""
 
 _CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+\(?([^#\n)]*)|c?import\s+([\w., ]+))", re.MULTILINE)
 

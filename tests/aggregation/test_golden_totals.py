@@ -20,7 +20,7 @@ from orcidx.orc.metadata import TypeKind
 
 QUESTIONS = 15
 MOST_ROWS = 10_000
-"""Larger files are asked by a selection of so many rows, since the reference takes a microsecond for a value."""
+"""In larger files, a selection of so many rows is used, because the reference takes a microsecond for each value."""
 
 
 class Columns:

@@ -26,7 +26,7 @@ from orcidx.orc.statistics import unit_statistics
 
 ASKED = {"s": "sum(v)", "lo": "min(v)", "hi": "max(v)", "c": "count(v)"}
 INTEGERS, DOUBLES, TEXTS, DECIMALS = 2, 3, 4, 6
-"""Fields of ColumnStatistics; in each 1 is the minimum, 2 the maximum and 3 the sum."""
+"""Field numbers in ColumnStatistics. In each of these messages, 1 is the minimum, 2 the maximum and 3 the sum."""
 
 
 def aggregated(data: Any, asked: dict[str, str], **more: Any) -> tuple[dict[str, Any], dict[str, int]]:

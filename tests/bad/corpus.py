@@ -22,14 +22,14 @@ from goldens import FIXTURES, GOLDEN_ORC, GOLDEN_PAIMON
 import orcidx
 
 LARGEST = 140_000
-"""Bytes of the largest sample: larger ones say nothing more and make a case slow."""
+"""Bytes of the largest sample. Larger samples find nothing more, and make a case slow."""
 
 
 @dataclass(frozen=True)
 class Sample:
     name: str
     kind: str
-    """Which target reads it: "orc", "index", "container", "deletion-vector", "hash"."""
+    """The target that reads the sample: "orc", "index", "container", "deletion-vector" or "hash"."""
     data: bytes
     facts: dict[str, Any] = field(default_factory=dict)
 

@@ -135,7 +135,7 @@ def constant_rle(value: int, count: int) -> bytes:
 
 
 ALL_NULL = bytes([127, 0])
-"""Byte RLE: 130 bytes of no set bit, which are 1,040 nulls."""
+"""A run of byte RLE with 130 zero bytes, which are 1,040 nulls."""
 
 
 # ---------------------------------------------------------------------- the tail

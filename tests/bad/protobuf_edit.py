@@ -15,7 +15,7 @@ class Field:
     wire: int
     value: int | bytes
     padding: int = 0
-    """Needless continuation bytes after a varint: legal, and a reader's loop must still end."""
+    """The number of extra continuation bytes of a varint. They are legal, and a reader's loop must still end."""
 
 
 @dataclass

@@ -16,7 +16,8 @@ from orc_messages import type_message
 import orcidx
 
 SLOWER = 5 if os.environ.get("ORCIDX_SANITIZE") else 1
-"""The sanitizers make every access a call: what is bounded there is that it ends, and that it is clean."""
+"""With sanitizers, every memory access is a call. Then the tests only check that reading ends without an error of the
+sanitizers."""
 
 SECONDS = 2 * SLOWER
 MEGABYTES = 300 * SLOWER
@@ -40,7 +41,7 @@ REFUSED = {
     "encryption_roots": "metadata_items|metadata_bytes",
     "software_version": "metadata_bytes",
 }
-"""What the errors name, for files that are not read."""
+"""Patterns of the errors, for files that are refused."""
 
 READ = {
     "statistics_of_stripes": "accepted",
@@ -55,7 +56,7 @@ READ = {
     "one_string": "held_bytes",
     "windows": "held_bytes",
 }
-"""What becomes of the first batch of files that open."""
+"""The result of reading the first batch, for files that can be opened: "accepted", or a pattern of the error."""
 
 
 ALONE = {
@@ -77,7 +78,8 @@ ALONE = {
     "blooms_without_number": "accepted",
     "statistics_of_long_strings": "accepted",
 }
-"""As ``READ``, for those that take longer to make or to read, and so have processes of their own."""
+"""The results, as in ``READ``, for files that take longer to make or to read. Each of them is read in its own
+process."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,7 +94,7 @@ def within_bounds(took: dict[str, Any]) -> None:
 
 
 SCALE = 0.1 if SLOWER > 1 else 1
-"""Of files that open: under the sanitizers a tenth of what they claim goes the same ways."""
+"""The scale of files that can be opened. With sanitizers, a tenth of the size runs the same code."""
 
 
 @pytest.mark.parametrize("name", REFUSED | READ)

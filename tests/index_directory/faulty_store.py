@@ -19,7 +19,7 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 WORLDS: dict[int, World] = {}
-"""By the number that is the storage option ``world``."""
+"""The worlds by their number, which is the storage option ``world``."""
 
 
 class Died(BaseException):

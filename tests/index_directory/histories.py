@@ -51,9 +51,9 @@ CITIES = ("Oslo", "Rom", "Bern", "Bonn")
 NAMES = ("a.orc", "b.orc", "k=1/c.orc", "k=1/d.orc", "k=2/e.orc")
 VERSIONS = 6
 CLEANED_AFTER = 5_000
-"""Seconds; no round lasts as long, and some pauses between rounds are longer."""
+"""Seconds. No round lasts so long, but some pauses between rounds are longer."""
 CLEAR = (StorageError, FileNotFoundError)
-"""What a job may say when the store fails or a file is changed under it."""
+"""Errors that a job may raise if the store fails, or if a file changes while the job runs."""
 
 
 @cache
@@ -113,7 +113,7 @@ class History:
         self.storage = {"world": seed}
         self.tally: Counter[str] = Counter()
         self.committed: dict[str, str] = {}
-        """The version, by its etag, in which a job that returned has indexed a file."""
+        """The etag of the version of each file that a completed job has indexed."""
 
     # ------------------------------------------------------------------ jobs
 

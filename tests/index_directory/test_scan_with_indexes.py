@@ -20,7 +20,7 @@ from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.planner.index_evidence import StoredIndex
 
 WHERE = col("id") == 1003
-"""In one file of four; and by its bitmap in one of its hundred rows."""
+"""One of four files has this value. The bitmap of the file names one of its hundred rows."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from orcidx.errors import InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon.data_types import parse_type
 
 BODY_ORDER_ONLY = "bitmap"
-"""Kind whose bodies come in the order of a Java HashMap there and sorted here: equal in size and contents."""
+"""The kind of index whose entries Java writes in the order of a HashMap, and orcidx writes sorted. The bodies have the
+same size and content."""
 
 
 @pytest.fixture(params=list(KINDS))

@@ -143,7 +143,8 @@ def is_point(question: Question) -> bool:
 
 
 NOT_EXACT = {"TIMESTAMP(9)": (0, 40), "STRING": (78, 2), "CHAR(3)": (185, 747), "CHAR(70)": (30, 90)}
-"""Leaves for which nothing is asked, and those of which not just the rows that match are found; of others none."""
+"""Per type, the number of leaves for which no index is asked, and of leaves for which the index finds more rows than
+match. Other types have no such leaves."""
 
 
 @pytest.mark.parametrize("nan", ["ieee", "largest"])

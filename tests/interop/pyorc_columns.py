@@ -90,10 +90,10 @@ def deep_of(kind: Kind) -> Kind:
 PATTERNS: dict[str, Callable[[int], bool]] = {
     "none": lambda i: False,
     "seventh": lambda i: i % 7 == 3,
-    "long": lambda i: 70 <= i < 300,  # whole row groups
+    "long": lambda i: 70 <= i < 300,  # in whole row groups, all values are null
     "all": lambda i: True,
 }
-"""Which rows are null."""
+"""Patterns of nulls. A function returns whether row ``i`` is null."""
 
 
 def write(kind: Kind, rows: int, *, compression: str, stride: int, root_nulls: bool = False) -> tuple[bytes, pa.Table]:

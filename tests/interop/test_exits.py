@@ -16,7 +16,7 @@ import pytest
 
 ROWS = 600_000
 PATIENCE = 120
-"""Seconds after which a process hangs. One takes about one."""
+"""Seconds after which a process counts as hung. A process takes about one second."""
 
 SCRIPTS = {
     "pyarrow head": "d.head(3)",

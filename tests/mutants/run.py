@@ -67,7 +67,8 @@ MODULES = [
     "paimon_table/read/file_pruning",
     "index_directory/file_pruning",
 ]
-"""Pruning, planner, bounds, partition values and evidence, but for what words an explanation (``pruning/reasons``)."""
+"""The modules of pruning, planner, bounds, partition values and evidence, without the texts of explanations
+(``pruning/reasons``)."""
 
 TESTS = [
     "tests/pruning",

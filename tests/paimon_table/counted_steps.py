@@ -25,7 +25,7 @@ from orcidx.paimon import open_table
 ROWS = pa.table({"id": range(100), "city": [f"c{i}" for i in range(100)]})
 ONE = pa.table({"id": [5], "city": ["x"]})
 UNCOUNTED = 3
-"""How often each step is taken before it is counted."""
+"""The number of runs of each step before it is counted."""
 
 
 class _Part:

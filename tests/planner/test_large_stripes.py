@@ -27,7 +27,7 @@ MIB = 1 << 20
 ROWS = 300_000
 CITIES = pa.array([f"city {number:03}" for number in range(0, 400, 2)])
 OVER_READ = 4 * MIB
-"""What footers, indexes and small remainders may bring with them, whatever the stripes."""
+"""Bytes that reads of footers, indexes and small remainders may fetch in addition, for stripes of any size."""
 
 Question = tuple[Any, pc.Expression, list[str] | None]
 

@@ -39,7 +39,7 @@ LEVELS = (
     "stripe statistics",
 )
 PREDICATES = 100
-"""Of each file."""
+"""The number of predicates for each file."""
 
 Rng = np.random.Generator
 Pair = tuple[Any, pc.Expression]

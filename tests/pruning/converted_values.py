@@ -13,11 +13,11 @@ import numpy as np
 
 NARROW = {"int8": 8, "int16": 16, "int32": 32}
 LENGTH = 5
-"""Of the columns ``char`` and ``varchar``, in characters."""
+"""The length of the columns ``char`` and ``varchar``, in characters."""
 FULL = ["abcde", "éa b\x01", "\U0001f600" * LENGTH, "abcd\x7f"]
-"""Texts as long as their type allows, so that longer ones are cut to them."""
+"""Texts of the maximum length of their type. Writers cut longer texts to these texts."""
 MOST = 10**20
-"""Larger decimals are given as they are, as no digit more would fit."""
+"""Decimals of this size or larger get no further digits, because these would not fit."""
 CONVERTED = frozenset({*NARROW, "float32", "char", "varchar", "decimal", "wide"})
 SOURCE = Path(__file__).parent.parent / "interop" / "VectorWriter.java"
 

@@ -38,7 +38,7 @@ def _muted(test: Any, level: str) -> Any:
 
 
 _ANSWERS = {"bloom filter": (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)}
-"""What a level can answer, where that is not everything."""
+"""The operators that a level can answer, if it cannot answer all of them."""
 
 
 def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:

@@ -20,7 +20,7 @@ ASKED = [level for level in LEVELS if "table" not in level and "manifest" not in
 """The levels of scans of files; ``paimon_table/delete_random`` has those of tables."""
 INDEXED = {"bloom-filter": ("int32", "int64", "string", "date"), "bitmap": ("int8", "int64", "string", "bool", "date")}
 INDEXED |= {"bsi": ("int16", "int64", "date"), "range-bitmap": ("int32", "string", "date")}
-"""Types of which a directory's file gets an index of each kind."""
+"""The types that get an index of each kind in a directory."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Written:
     table: Table
     how: str
     options: dict[str, Any] = field(default_factory=dict)
-    """Of its scans."""
+    """Options of scans of this file."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Tally:
 
     files: Counter[str]
     levelled: int = 10
-    """Of so many predicates one is also asked with one level off, and of that level alone."""
+    """One of ``levelled`` predicates is also asked with one level turned off, and with this level alone."""
     predicates: int = 0
     levels: Counter[str] = field(default_factory=Counter)
     counts: int = 0

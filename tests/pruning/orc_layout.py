@@ -14,7 +14,7 @@ from bad.protobuf_edit import Message, read_varint
 PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY, ROW_INDEX, BLOOM_UTF8 = 0, 1, 2, 3, 5, 6, 8
 STRING, DECIMAL = 7, 14
 BYTES, RUNS, BITS = 2, 3, 4
-"""Positions of a compressed stream: of bytes; of runs of numbers; of bits."""
+"""The number of positions of a compressed stream of bytes, of runs of numbers, and of bits."""
 
 
 @dataclass(frozen=True)

@@ -56,20 +56,20 @@ from orcidx.predicate import Leaf, Op
 BATCH = 10
 """Files of ORC Java that share a schema and writer options."""
 COMPUTED_SHARE = 0.2
-"""Of the leaves of files with floating columns so many compare what is computed of one."""
+"""The share of leaves that compare an expression of a float column, in files with float columns."""
 COUNTED = 3
-"""Of so many predicates one is also asked as ``count_rows``."""
+"""One of ``COUNTED`` predicates is also asked with ``count_rows``."""
 EDGED = 0.4
-"""Of the files so many have their least and largest values compared with."""
+"""The share of files in which comparisons with the smallest and largest values are tested."""
 EXTREMES = 0.25
-"""Of the literals so many are the least or the largest value of the column, where strict and loose bounds part."""
+"""The share of literals that are the smallest or largest value of the column, where ``<`` and ``<=`` differ."""
 
 
 # ---------------------------------------------------------------------- predicates
 
 
 Extremes = Mapping[tuple[str, ...], list[Any]]
-"""The least and the largest value of columns."""
+"""The smallest and largest value of each column."""
 
 
 def make_leaf(rng: np.random.Generator, path: tuple[str, ...], extremes: Extremes) -> Leaf:

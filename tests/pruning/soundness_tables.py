@@ -17,7 +17,8 @@ from orcidx.predicate import And, External, Leaf, Op, Or
 
 LONG = ["x" * 1500 + "a", "x" * 1500 + "b", "é" * 700, "\U0001f600" * 400, "\uffff" * 500]
 LONG += ["x" * 1024, "x" * 1023 + "y", "é" * 512, "é" * 511 + "ê", "\U0010ffff" * 300, "\ufffe" * 400, "x\ufffdy"]
-"""Java keeps only bounds of 1,024 bytes for these; some bounds are values themselves, and some do not decode."""
+"""Java stores cut bounds of 1,024 bytes for these texts. Some cut bounds are values of the column, and some are not
+valid UTF-8."""
 LONG_LITERALS = [*LONG, "x" * 1024, "x" * 1023 + "y", "é" * 512, "\U0001f600" * 256, "\U0001f600" * 255 + "\U0001f601"]
 OLD_DAYS = [datetime.date(1, 1, 3), datetime.date(1500, 2, 28), datetime.date(1582, 10, 4), datetime.date(1582, 10, 15)]
 HALF_SECONDS = [-1_500_000_000, -500_000_000, 500_000_000, -86_400 * 10**9 - 250_000_000, -3 * 10**17 - 999_000]
@@ -41,7 +42,7 @@ ORC_TYPES = {
 }  # fmt: skip
 NAMES = tuple(ORC_TYPES)
 TEXT_TYPES = ("char", "varchar")
-"""Types of texts that pyarrow and Spark do not write."""
+"""Text types that pyarrow and Spark cannot write."""
 INSTANT = pa.timestamp("ns", "UTC")
 
 

@@ -16,7 +16,7 @@ from orcidx.pruning.bounds import ColumnBounds, UnitBounds, ValueBounds, leaf_in
 
 LOW, HIGH = 2, 4
 ENDS = (0, 30)
-"""Of values that an end which is not known admits."""
+"""The smallest and largest value that is tried for an unknown bound."""
 LITERALS = {"below": 1, "at low": LOW, "inside": 3, "at high": HIGH, "above": 5}
 MANY = tuple(range(5, 25))  # so many literals are not compared one by one
 NULLS = ("none", "some", "all")

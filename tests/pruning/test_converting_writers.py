@@ -254,7 +254,7 @@ ZONES = {
     "America/Nassau": (1942, 1962, 2007), "Asia/Tehran": (1977, 1978, 1979, 2022), "EST5EDT": (1921, 1966, 1974),
     "America/Los_Angeles": (1890, 2015, 2040), "Asia/Kolkata": (1942, 2020), "Pacific/Apia": (2011,),
 }  # fmt: skip
-"""Zones of which Java's table and ours differ in some of these years, or have an offset of their own."""
+"""Zones for which Java's table and ours differ in some of these years, or which have an unusual offset."""
 
 
 @pytest.mark.java

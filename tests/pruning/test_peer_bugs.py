@@ -33,8 +33,8 @@ ENTRIES = {
     4: "test_days_before_the_reform_are_found_in_a_file_of_java",
     7: "test_a_char_is_found_though_its_bloom_filter_holds_other_bytes",
 }
-"""Entry -> its test here. 5, 6 and 8 to 11 are about decoding (chunks without bytes, runs that end early, lengths,
-tags, rows of ``struct<>``, unknown types, wide decimals) and prune nothing."""
+"""The test of each entry. Entries 5, 6 and 8 to 11 are about decoding (chunks without bytes, runs that end early,
+lengths, tags, rows of ``struct<>``, unknown types, wide decimals), and not about pruning."""
 
 
 def write(table: pa.Table, **options: Any) -> bytes:

@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "this writer's statistics of stripes and files are wrong (HIVE-8732)": "Java asks row groups only",
     "filters of the original kind are used for integers and dates only": "Java believes more, and loses rows",
 }
-"""Why more row groups may be kept than by Java, by what the explanation says."""
+"""Texts of explanations, and the reasons why orcidx may then keep more row groups than Java."""
 
 
 def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
@@ -167,7 +167,7 @@ BLOOMED = {
     "o": "timestamp'1850-01-01 00:00:00' + make_dt_interval(cast(id as int))",
     "p": "timestamp'2020-01-01 00:00:00' + make_dt_interval(0, cast(id as int))",
 }
-"""Columns of even numbers in no order, and of timestamps in order."""
+"""Columns of even numbers in random order, and of timestamps in ascending order."""
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, 
 # ---------------------------------------------------------------------- random trees
 
 Pair = tuple[Any, Any]
-"""A filter of Spark's, and the same predicate here."""
+"""A filter of Spark, and the same predicate for orcidx."""
 
 
 class Asker:
@@ -351,7 +351,7 @@ NOT_OF_SPARK = {
     "version1999.orc": "no file at all",
     "TestOrcFile.testTimestamp.orc": "its one column has no name",
 }
-"""Examples that Spark reads no schema of, or no rows."""
+"""Example files of which Spark cannot read the schema, or reads no rows."""
 
 
 @pytest.mark.parametrize("trees", [3, pytest.param(8, marks=pytest.mark.slow)])

@@ -43,7 +43,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
         (decode_ahead, "LEAST_RESERVED_BYTES", 1),
     ],
 }
-"""What a test changes to leave a short cut out, or to take it everywhere."""
+"""The changes with which a test turns a short cut off, or uses it everywhere."""
 
 
 def a_column(rng: np.random.Generator, values: Any, kind: pa.DataType, *, nulls: float) -> pa.Array:
@@ -169,7 +169,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[pa.Table, Path
 
 
 MANY = int(os.environ.get("ORCIDX_PREDICATES", "30"))
-"""Of each file, in the slow runs: 30 take eight seconds; soaks by hand ask for more."""
+"""The number of predicates for each file in slow runs. 30 of them take eight seconds. Long runs by hand use more."""
 
 
 @pytest.mark.parametrize("short_cut", SHORT_CUTS)

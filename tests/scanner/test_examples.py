@@ -21,7 +21,7 @@ BAD = {
     "missing_blob_stream_in_string_dict": "DICTIONARY_DATA",
     "stripe_footer_bad_column_encodings": "",
 }
-"""What the error says of each corrupt example."""
+"""The error of each corrupt example."""
 READABLE = [name for name in names_of(GOLDEN_ORC, "*.orc") if not str(name).startswith("corrupt/")]
 
 

@@ -39,7 +39,7 @@ SETTINGS = {
 FILES, ROWS = 6, 300
 SPEC = {"bloom-filter": {"id": {"items": "600"}}, "bitmap": {"k": {}}}
 WAIT = 90.0
-"""Seconds that a task waits for its copy at most, for machines with much to do."""
+"""The maximum number of seconds that a task waits for its second attempt, on busy machines."""
 
 
 def troubled(function: Callable[..., Any]) -> Callable[..., Any]:

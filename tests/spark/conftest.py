@@ -37,7 +37,7 @@ def sockets_of_pyspark() -> Iterator[None]:
 
 
 OF_OWN_TASKS = ("test_spark_read", "test_spark_indexed", "test_index_in_s3", "test_spark_s3", "test_build_index")
-"""The modules that are about what orcidx reads itself, whatever the engine "auto" would choose."""
+"""Modules that test reads by orcidx's own tasks, whatever engine "auto" would choose."""
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -38,7 +38,7 @@ LEAVES = (
     "id IN (SELECT 0 + {n})", "part = {d}", "part IN (1, 2) AND id = {n}", "try_cast(text AS int) = 5",
     "binary = X'0{d}'",
 )  # fmt: skip
-"""Comparisons of every type, some that prune and some that only Spark understands."""
+"""Comparisons of every type. Some of them prune, and only Spark understands some of them."""
 
 CONFS = (
     ("spark.sql.session.timeZone", ("UTC", "Asia/Tokyo", "America/Los_Angeles")),

@@ -29,9 +29,10 @@ OF_READERS_OWN_CALLS = {
     "spark.sql.files.supportSecondOffsetFormat",
     "spark.sql.charAsVarchar",
 }
-"""What Spark sets by itself at each read, what only goes with another, and what is of table definitions."""
+"""Settings that Spark itself sets for each read, that have an effect only with another one, or that are about table
+definitions."""
 METADATA = {"EXISTS_DEFAULT", "CURRENT_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "comment"}
-"""The keys of a column's metadata that Spark uses; other keys are the caller's own."""
+"""Keys of a column's metadata that Spark uses. All other keys belong to the caller."""
 
 
 def constants(data: bytes) -> Iterator[str]:

@@ -89,7 +89,8 @@ WHERES = [
     "id > 1000",
 ]
 LOST = {"f = 0.0", "d < -1.0"}
-"""Paimon 0.9.0 skips files by a minimum of NaN, which ORC's Java writes where a file's first value is NaN."""
+"""Filters for which Paimon 0.9.0 loses rows. It skips files with a minimum of NaN. ORC Java writes this minimum if the
+first value of a file is NaN."""
 
 
 def rows(start: int, end: int) -> str:

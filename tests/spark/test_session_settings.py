@@ -51,7 +51,8 @@ SETTINGS = {
     ),
     CASE: (("true", "false"), ("id < 20", "ID < 20", "Few = 3 AND id >= 700", "`ID` IN (5, 700) OR Key = 7919")),
 }
-"""By name: two values, and conditions that mean another thing, or nothing, by the other."""
+"""For each setting, two values, and conditions whose meaning depends on the value, or that are invalid with one of
+them."""
 WAYS = ("auto", "spark", "orcidx", "format", "format and where")
 
 
@@ -114,7 +115,7 @@ TOLD = (
     "results for division by zero",
     "when orcidx was registered",
 )
-"""What the format says of what it does not take as Spark does."""
+"""Messages of the format for conditions that it does not evaluate like Spark."""
 
 
 def check(expected: Any, found: Any, about: Any, *, by_format: bool) -> None:

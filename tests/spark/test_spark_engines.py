@@ -495,7 +495,7 @@ BETWEEN = (
     ("GreaterThanOrEqual", 2, {}), REFERENCE, five(),
     ("LessThanOrEqual", 2, {}), REFERENCE, five(),
 )  # fmt: skip
-"""What Spark since 4.0 writes of x BETWEEN 5 AND 5, but for what REFERENCE is."""
+"""The form in which Spark since 4.0 gives x BETWEEN 5 AND 5, without the definition of REFERENCE."""
 
 
 @pytest.mark.parametrize(

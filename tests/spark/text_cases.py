@@ -14,7 +14,7 @@ TYPES = {
     "id": "BIGINT", "t": "STRING", "A": "STRING", "d": "DATE", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     "n": "TIMESTAMP(6)", "x": "DOUBLE", "m": "DECIMAL(9, 2)", "b": "BYTES",
 }  # fmt: skip
-"""Of a Paimon table."""
+"""The types of the columns in a Paimon table."""
 SETTINGS = {
     "spark.sql.ansi.enabled": ("true", "false"),
     "spark.sql.ansi.doubleQuotedIdentifiers": ("false", "true"),
@@ -22,7 +22,7 @@ SETTINGS = {
     "spark.sql.caseSensitive": ("false", "true"),
     "spark.sql.session.timeZone": ("UTC", "America/New_York", "Asia/Kolkata"),
 }
-"""The first is that of most tests."""
+"""Settings and their values. Most tests use the first value."""
 
 VALUES = [
     "a\\b", "a\\\\b", "x\ny", "x\\ny", "a_b", "axb", "a\\_b", "A", "a", "it's", 'say "A"', "5", "05", " 5", "%", "a%b",
@@ -65,7 +65,7 @@ OF_DELETE = (
     "id > 1.5 -- 'it'",
     "t <=> null",
 )
-"""What orcidx carries whole."""
+"""Conditions that a delete of orcidx supports completely."""
 TEXTS = (
     *OF_DELETE[:3],
     "upper(t) = 'A'",

@@ -20,7 +20,7 @@ ROWS = 2_000_000
 """Random numbers of 16 MB: more than one part of an upload."""
 TABLE = pa.table({"a": pa.array(np.random.default_rng(1).integers(-(2**62), 2**62, ROWS))})
 Place = tuple[Callable[[str], tuple[Any, dict[str, Any]]], Callable[[], list[str]]]
-"""What ``write_table`` takes for a name, and the names that are there."""
+"""A function from a name to the arguments of ``write_table``, and a function that returns the names in the storage."""
 
 
 def below(directory: Path) -> list[str]:

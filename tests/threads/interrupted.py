@@ -49,7 +49,7 @@ SHARED = (
 )  # fmt: skip
 POOLS = (POOL, READERS, REQUESTS, ENCODERS, drive._OFF_LOOP)
 PATIENCE = 60
-"""Seconds after which a task hangs. One takes some milliseconds."""
+"""Seconds after which a task counts as hung. A task takes some milliseconds."""
 
 
 class Interrupt(KeyboardInterrupt):

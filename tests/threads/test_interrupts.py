@@ -18,13 +18,13 @@ import orcidx
 PACKAGE = Path(orcidx.__file__).parent
 COUNT = int(os.environ.get("ORCIDX_INTERRUPTS", "80"))
 PATIENCE = 120 + COUNT
-"""Seconds after which a process hangs."""
+"""Seconds after which a process counts as hung."""
 
 LEFT_LOCKED = re.compile(
     r"threading\.(?!local\b)\w+|\bqueue\.\w*Queue\b|concurrent\.futures"
     r"|from (?:threading|queue|concurrent)\b|run_coroutine_threadsafe|wrap_future|run_in_executor|to_thread\b"
 )
-"""What an interrupt leaves locked where it comes at a bad moment: ``orcidx/threads`` has the like of each."""
+"""Names that may stay locked if an interrupt comes at a bad moment. ``orcidx/threads`` has a replacement for each."""
 
 SHELL = """
 import signal, sys
@@ -33,7 +33,7 @@ signal.signal(signal.SIGVTALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_VIRTUAL, float(sys.argv.pop(1)))
 main()
 """
-"""Runs a command that is interrupted after so many seconds of its own processor time."""
+"""Runs a command and interrupts it after a number of seconds of its own processor time."""
 
 LOST = """
 import time
@@ -59,7 +59,7 @@ def probe():
 cli._COMMANDS["probe"] = ("__main__", "probe", "")
 cli.main(["probe"])
 """
-"""Runs a command in which an interrupt comes in a callback, from where nothing can be raised."""
+"""Runs a command in which an interrupt comes in a callback that cannot raise errors."""
 
 with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt here")
 

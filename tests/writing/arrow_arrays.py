@@ -147,7 +147,7 @@ NOT_WRITTEN = {
     *("duration[s]", "duration[ms]", "duration[us]", "duration[ns]", "decimal256(76,2)", "decimal128(5,-2)"),
     *("list of null", "fixed list of null", "map of null"),
 }
-"""Types that ORC has nothing for."""
+"""Types that ORC cannot store."""
 
 
 def stored(value: Any) -> Any:

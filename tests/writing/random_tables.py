@@ -18,7 +18,7 @@ from orcidx.predicate import Leaf, Op
 Rng = np.random.Generator
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 FAR = 9_000_000_000
-"""Seconds on both sides of 1970 that every reader holds in nanoseconds."""
+"""Seconds before and after 1970 that every reader can return in nanoseconds."""
 
 
 def integers(rng: Rng, n: int, bits: int, *, signed: bool = True) -> np.ndarray:

@@ -21,9 +21,9 @@ BOOLEAN, BYTE, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP, LIST, MAP, STRUCT, UNIO
 )  # fmt: skip
 VARCHAR, CHAR, INSTANT = 16, 17, 18
 SEQUENCES = (2, 3, 4, 15)
-"""Types whose runs may go on across row groups: those of a plain sequence (0041)."""
+"""Types whose runs may continue across row groups if they are a sequence (decision 0041)."""
 BITS, RUNS, BYTES = 2, 1, 0
-"""Numbers of a position beside those of its byte."""
+"""How many numbers a position has in addition to its byte offset."""
 TYPED = {BOOLEAN: 5, FLOAT: 3, DOUBLE: 3, STRING: 4, VARCHAR: 4, CHAR: 4, BINARY: 8, DECIMAL: 6, 15: 7, TIMESTAMP: 9}
 TYPED |= {INSTANT: 9, LIST: 12, MAP: 12, BYTE: 2, 2: 2, 3: 2, 4: 2}
 BOUNDS = {2: (1, 2), 3: (1, 2), 6: (1, 2), 7: (1, 2), 9: (3, 4), 12: (1, 2)}

@@ -71,7 +71,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "sort by another": lambda path: rewritten(path, sort_by="k", compression="zlib"),
     "merge": lambda path: rewritten(path, merge=True, row_index_stride=1000).slice(orcidx.open(path).num_rows),
 }
-"""Each gives all rows in their order."""
+"""Calls that return all rows in their order."""
 OTHERS: dict[str, Callable[[Path], Any]] = {
     "polars": lambda path: orcidx.scan_polars(path).collect(),
     "to_polars": lambda path: orcidx.open(path).to_polars(),
@@ -100,7 +100,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
         for kind in ("bloom-filter", "bitmap", "bsi", "range-bitmap")
     },
 }
-"""Each may refuse a type."""
+"""Calls that may refuse a type."""
 
 
 @contextmanager
@@ -183,7 +183,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     "a column": (lambda: pa.chunked_array([[1]]), "is a single column"),
     "NumPy": (lambda: np.array([(1,)], dtype=[("x", "i4")]), "no schema|is not supported as source"),
 }
-"""What is given, and its values or what is said."""
+"""Given objects, and their values or the error."""
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -27,7 +27,7 @@ SHAPES, sizes, table_of = shapes.SHAPES, shapes.sizes, shapes.table_of
 
 ROWS = 20_000
 SLACK = 160
-"""Bytes of a small file that say nothing of the shape: statistics of stripes, the name of the writer."""
+"""Bytes of a small file that do not depend on the shape of data: statistics of stripes, the name of the writer."""
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -145,4 +145,4 @@ def check_readers(data: bytes, expected: pa.Table) -> None:
 
 
 UNFIT = (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-"""pyarrow reads them in nanoseconds, which years beyond 2262 do not fit."""
+"""pyarrow reads these types in nanoseconds, which cannot hold years after 2262."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 __all__ = ["RANDOM_BYTES", "Reader", "fuzz", "instrumented"]
 
 RANDOM_BYTES = 4096
-"""Longest input that libFuzzer makes unless told otherwise."""
+"""The default of libFuzzer for the length of the longest input."""
 
 
 @contextlib.contextmanager
