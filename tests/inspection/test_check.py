@@ -266,7 +266,7 @@ def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
     ],
 )
 def test_bytes_that_belong_to_nothing_are_named(tmp_path, capsys, stretches, named):
-    """These bytes were not reported before. Zeros in front of a stripe are the padding of ORC Java."""
+    """Bytes outside of all stripes were not reported before. Zeros in front of a stripe are the padding of ORC Java."""
     path = tmp_path / "a.orc"
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression="none") as writer:
         for start in (0, 1000, 2000):

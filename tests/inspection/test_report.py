@@ -279,7 +279,7 @@ def test_numbers_of_pictures_read_well(tmp_path):
 
 
 def test_the_headline_counts_all_files(tmp_path, monkeypatch):
-    """It counted only the files that were opened for the report, the first 200."""
+    """The headline counted only the files that were opened for the report, the first 200."""
     monkeypatch.setattr("orcidx.inspection.report.MOST_LOOKED_INTO", 3)
     for number in range(7):
         orcidx.write_table(pa.table({"id": range(10)}), tmp_path / f"{number}.orc")

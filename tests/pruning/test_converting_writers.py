@@ -27,7 +27,7 @@ from orcidx.planner import bloom_choice
 
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also asks bloom filters that are larger than the data."""
+    """Makes scans use bloom filters even if they are larger than the data."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 

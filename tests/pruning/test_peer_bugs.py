@@ -149,7 +149,7 @@ def test_statistics_of_no_values_and_no_nulls_are_no_statistics() -> None:
 
 
 def test_statistics_without_bounds_rule_nothing_out() -> None:
-    """``minimum`` and ``maximum`` are missing (ORC-1075)."""
+    """The statistics have no ``minimum`` and ``maximum`` (ORC-1075)."""
 
     def unbounded(statistics: Message) -> None:
         statistics.fields = [item for item in statistics.fields if item.wire != BYTES]

@@ -144,7 +144,8 @@ def test_never_more_row_groups_than_java(spark: Any, written: Path) -> None:
 
 
 def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only this rule makes orcidx keep more row groups than Java. The explanation must name it."""
+    """Only the rule that large bloom filters are not read makes orcidx keep more row groups than Java. The explanation
+    must name this rule."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", 0.0)
     where = col("spread") == 5001
     with orcidx.open(written) as file:

@@ -122,7 +122,7 @@ def test_json_that_names_a_field_twice_is_refused(tmp_path):
 
 
 def test_two_columns_of_one_name_do_not_become_json(tmp_path):
-    """One of the two columns was lost before."""
+    """The conversion lost one of the two columns before."""
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     nested = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for number, table in enumerate(

@@ -136,7 +136,7 @@ def dying(task: Any) -> Any:
 def test_tasks_that_die_when_they_are_done_change_the_table_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a speculative attempt, files of the lost attempt are in no snapshot."""
+    """Files of an attempt that dies or loses, as in speculation, are in no snapshot."""
     folder = empty_table(tmp_path / "t")
     collected = table_changes._collected
     monkeypatch.setattr(table_changes, "_collected", lambda frame, task: collected(frame, dying(task)))

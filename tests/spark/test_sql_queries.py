@@ -169,7 +169,7 @@ def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytes
 def test_a_scan_without_an_index_is_not_asked_about(
     spark: Any, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found once which scans of a query have an index, before the tasks of the query need the processors."""
+    """The scans of a query that have an index are found once, before the tasks of the query need the processors."""
     orc.write_table(table_of(0).drop(["day"]), tmp_path / "0.orc")
     spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
     planned: list[int] = []
