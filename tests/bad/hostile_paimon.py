@@ -93,7 +93,7 @@ def bitmap_blocks_that_share_a_bitmap() -> bytes:
     return head + block + stored
 
 
-@attack(ask_index("bitmap"), "must have each of")
+@attack(ask_index("bitmap"), "must be in exactly one bitmap")
 def bitmap_of_billions_of_nulls() -> bytes:
     return struct.pack(">BiiBi", 1, MOST_ROWS, 0, 1, 0) + full_runs(32_767)
 

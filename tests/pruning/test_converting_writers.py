@@ -137,7 +137,7 @@ def test_dates_beyond_32_bits_are_refused(days: int) -> None:
     not."""
     data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
     with orcidx.open(data) as file:
-        with pytest.raises(ValueOutOfRange, match="beyond the 32 bits of days") as caught:
+        with pytest.raises(ValueOutOfRange, match="do not fit into the 32 bits of date32") as caught:
             file.read()
         assert (caught.value.column, caught.value.stripe) == ("x", 0)
         assert file.scan([], row_range=(0, 10)).count_rows() == 10
