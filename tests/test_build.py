@@ -134,8 +134,7 @@ def test_the_longest_is_compiled_first(build):
 
 @pytest.mark.parametrize("words", [("egg_info",), ("dist_info", "--output-dir", "x")])
 def test_what_pip_asks_before_it_builds_translates_nothing(tree, build, words):
-    """pip runs two commands before it builds. Before, the first one translated all modules and
-    the second one found nothing to do. Each took a second."""
+    """pip runs two commands of ``setup.py`` before it builds. Neither of them translates a module."""
     (tree / "orcidx" / "one.c").write_text("")
     assert build(*words) == ([], ["orcidx.one", "orcidx._cython"])
     assert not build.flags, "Cython was not asked"

@@ -117,7 +117,7 @@ _jvm_zone = click.option(
 
 
 def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of a command that reads rows, or plans to read rows."""
+    """Adds the options of a command that reads rows, or that explains which rows would be read."""
     options = (snapshot_option, as_json, columns_option, where_option, limit_option, top_option)
     for option in reversed((click.argument("path"), *options, _jvm_zone, storage_option, external_option)):
         command = option(command)

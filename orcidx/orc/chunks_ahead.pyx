@@ -55,7 +55,7 @@ cdef int64_t ALL = 1LL << 62
 cdef enum:
     HEADER_BYTES = 3
     MOST_SLOTS = 64
-    USUAL_SLOT_BYTES = 1 << 17      # for a file with blocks of 64 KiB
+    USUAL_SLOT_BYTES = 1 << 17      # two blocks of 64 KiB, one stored and one decompressed
     CHUNKS_APART = 8                # distance between the first chunk and the chunks with which other threads start
     LEAST_UNBEGUN = 3               # chunks; with fewer, calling other threads takes longer than it saves
 

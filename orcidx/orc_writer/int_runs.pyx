@@ -39,7 +39,8 @@ cdef extern from *:
     typedef struct {
         int64_t least, greatest;
         uint64_t high, low;             /* sums of the upper and of the lower 32 bits of value + 2**63 */
-        uint64_t steps;                 /* bitwise or of all steps; invalid if the range overflows, and `rises`, too */
+        /* If a step overflows, `steps` and `rises` have no meaning. */
+        uint64_t steps;                 /* bitwise or of all steps */
         int rises;                      /* values never fall */
         int even;                       /* all steps are equal */
         int equal;                      /* number of steps that are 0 */

@@ -184,8 +184,8 @@ class BucketAssigner:
     ) -> None:
         if target_rows < 1 or assigners < 1 or assigner < 0 or (max_buckets < 1 and max_buckets != -1):
             raise InvalidQuery(
-                "target_rows, assigners and max_buckets must be at least 1, and assigner must not be negative, but "
-                f"target_rows is {target_rows}, assigners is {assigners}, max_buckets is {max_buckets} and assigner "
+                "target_rows and assigners must be at least 1, max_buckets must be at least 1 or -1 (no limit), and "
+                f"assigner must not be negative, but target_rows is {target_rows}, assigners is {assigners}, max_buckets is {max_buckets} and assigner "
                 f"is {assigner}"
             )
         self._target = target_rows

@@ -75,8 +75,8 @@ def chunks(raw: bytes) -> list[tuple[int, int]]:
 
 
 def needed(path: Path, groups: dict[int, list[int]]) -> tuple[int, int]:
-    """Returns how many bytes and chunks of data hold these row groups (by stripe) in every stream, computed from the
-    layout."""
+    """Returns the bytes and the number of the chunks that contain these row groups, in total for all data streams.
+    Both are computed from the layout. ``groups`` has the numbers of row groups by the number of their stripe."""
     raw = path.read_bytes()
     size = count = 0
     with orcidx.open(path) as file:

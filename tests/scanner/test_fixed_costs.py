@@ -65,7 +65,7 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
                 file.scan(use_threads=False).to_table()
 
     paths = sorted(map(str, folder.iterdir()))
-    while any(LocalReader(path).identity is None for path in paths):  # so young that nothing of them is kept
+    while any(LocalReader(path).identity is None for path in paths):  # files that were just written are not cached yet
         time.sleep(0.02)
     assert per_file(folder, tables) < 150
     tables(paths)
@@ -130,7 +130,7 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
     path = str(tmp_path / "keys.orc")
     keys = np.random.default_rng(1).integers(0, 1 << 40, 300_000)
     orcidx.write_table(pa.table({"k": keys, "v": keys / 4}), path, compression="zstd")
-    while LocalReader(path).identity is None:  # so young that nothing of it is kept
+    while LocalReader(path).identity is None:  # a file that was just written is not cached yet
         time.sleep(0.02)
     with orcidx.open(path) as file:
 
@@ -151,7 +151,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
     path = str(tmp_path / "sorted.orc")
     numbers = np.arange(300_000)
     orcidx.write_table(pa.table({"t": numbers, "v": numbers % 1000}), path, compression="zstd")
-    while LocalReader(path).identity is None:  # so young that nothing of it is kept
+    while LocalReader(path).identity is None:  # a file that was just written is not cached yet
         time.sleep(0.02)
 
     def total() -> None:

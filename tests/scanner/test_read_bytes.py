@@ -93,7 +93,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     told = orcidx.scan(path, columns, where).explain()
     with orcidx.open(path) as file:
         sections = data_sections(file)
-        indexes = sum(one.index_length for one in file.stripes)  # indexes are read with stripes that are read whole
+        indexes = sum(one.index_length for one in file.stripes)  # a read of a whole stripe includes its indexes
     without, planned = next((one.before, one.after) for one in told.funnel if one.name == "bytes")
     assert planned <= without
 

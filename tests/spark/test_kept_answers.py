@@ -80,8 +80,8 @@ def test_a_file_that_changed_is_read(ask: Callable[..., str], directory: Path, c
     assert ask(17) == "1,2"
     orc.write_table(pa.table({"id": [17, 18, 19]}), directory / "1.orc")
     assert ask(17) == "2"
-    (directory / "0.orc").rename(directory / "5.orc")  # the numbers are the places of files in Spark's listing
-    assert ask(17) == "1"
+    (directory / "0.orc").rename(directory / "5.orc")
+    assert ask(17) == "1"  # the position of 2.orc in Spark's listing, which is now 1.orc, 2.orc, 5.orc
     assert len(counted) == 3
 
 

@@ -115,7 +115,8 @@ def test_an_old_library_that_drops_the_condition_is_found_out(
         return {key: value for key, value in known(self, method, given).items() if key != "IfNoneMatch"}
 
     monkeypatch.setattr(s3fs.S3FileSystem, "_filter_kwargs", older)
-    filesystem = s3fs.S3FileSystem(**s3[0], default_block_size=1 << 20)  # not the instance that was tested already
+    # With another argument, fsspec does not return the cached instance, which was tested already.
+    filesystem = s3fs.S3FileSystem(**s3[0], default_block_size=1 << 20)
     check_refused_create(Folder(describe_source(f"{BUCKET}/old", filesystem=filesystem)))
 
 

@@ -56,8 +56,8 @@ def check_session(spark: SparkSession) -> None:
     require_spark()
     if is_connect(spark):
         raise Unsupported(
-            "this process cannot change the optimizer of a Spark Connect server: read with "
-            "orcidx.spark.read, or enable a classic session"
+            "this process cannot change the optimizer of a Spark Connect server; use a classic session, or read with "
+            "orcidx.spark.read"
         )
 
 
