@@ -86,8 +86,9 @@ _CHANGING_OPTIONS = {
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """The known facts about the files of a listing. ``catalog`` has a row for each file of the listing. The row is
-    null if the catalog of the directory lacks the file, or describes another version of it. ``index_rows`` says where the indexes are."""
+    """The known facts about the files of a listing. ``catalog`` has a row for each file of the listing. The row is null
+    if the catalog of the directory lacks the file, or describes another version of it. ``index_rows`` says where
+    the indexes are."""
 
     catalog: Catalog
     partitions: Partitions

@@ -185,8 +185,8 @@ class BucketAssigner:
         if target_rows < 1 or assigners < 1 or assigner < 0 or (max_buckets < 1 and max_buckets != -1):
             raise InvalidQuery(
                 "target_rows and assigners must be at least 1, max_buckets must be at least 1 or -1 (no limit), and "
-                f"assigner must not be negative, but target_rows is {target_rows}, assigners is {assigners}, max_buckets is {max_buckets} and assigner "
-                f"is {assigner}"
+                f"assigner must not be negative, but target_rows is {target_rows}, assigners is {assigners}, "
+                f"max_buckets is {max_buckets} and assigner is {assigner}"
             )
         self._target = target_rows
         self._bounded = max_buckets != -1
