@@ -99,7 +99,7 @@ def dying(task: Any) -> Any:
 
                 return published
 
-            for name in ("give_name", "_link", "_replace_nothing"):  # one of these gives the file its name
+            for name in ("give_name", "_link", "_rename_if_absent"):  # one of these gives the file its name
                 setattr(local_writing, name, dies_at_the_third(getattr(local_writing, name)))
         yield from task(batches)
 
