@@ -8,7 +8,7 @@ reads of a column reader. For columns that are not plain, and for every error, `
 readers then decode the stripe and raise their errors.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
 
 from orcidx.orc.footers cimport EncodingTable, StreamTable
@@ -378,18 +378,28 @@ cdef class Stripe:
         cdef IntRle runs
         cdef Window window
         cdef uintptr_t to
+        cdef bint streaming = count > MOST_ROWS and self.bits is None  # few values stay in the cache
         buffer = self.allocate(self.rows * width)
         to = buffer.address
         if shape == DAYS:
             runs = self.integers(column, DATA, True)
             view = memoryview(buffer).cast("B").cast("i")
-            if read_days(runs, view, count, GREGORIAN_START, streaming=self.bits is None) and self.shifted:
+            if read_days(runs, view, count, GREGORIAN_START, streaming=streaming) and self.shifted:
                 days = np.frombuffer(view, np.int32, count)
                 days[:] = proleptic_days(days)
         elif shape <= LONGS:
             runs = self.integers(column, DATA, True)
-            view = memoryview(buffer).cast("B").cast("q" if shape == LONGS else "i" if shape == INTS else "h")
-            runs.read(view, count, streaming=STREAMING and self.bits is None)
+            if streaming and STREAMING:
+                view = memoryview(buffer).cast("B").cast("q" if shape == LONGS else "i" if shape == INTS else "h")
+                runs.read(view, count, streaming=True)
+                return self.made(kind, [buffer])
+            with nogil:
+                if shape == LONGS:
+                    runs.read_int64(<int64_t*> to, count)
+                elif shape == INTS:
+                    runs.read_int32(<int32_t*> to, count)
+                else:
+                    runs.read_int16(<int16_t*> to, count)
         elif shape == FLOATS:
             window = self.window(column, DATA)
             if count:

@@ -67,6 +67,7 @@ class SmallFiles:
         options = request.options
         self._request = request
         self._metrics = metrics
+        self._opening = metrics.stage("open")
         self._tails_alone = tails_alone
         self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
         self._limits = MetadataLimits.of(options)
@@ -84,8 +85,8 @@ class SmallFiles:
         reader = None if job.opened is None else job.opened()
         if reader is not None and reader.tail.size > SMALL_FILE:
             return self._take_large(reader, job)
-        with self._metrics.stage("open"):
-            file = self._read(job)
+        with self._opening:
+            file = self._read(reader, job)
         if file is None:
             return None
         try:
@@ -127,10 +128,11 @@ class SmallFiles:
         """Stops trying files."""
         self._tries = 0
 
-    def _read(self, job: FileJob) -> SmallFile | None:
-        opened = _opened(job, self._limits)
-        if opened is not None:
-            return opened
+    def _read(self, reader: OrcReader | None, job: FileJob) -> SmallFile | None:
+        if reader is not None:
+            opened = _opened(reader, job, self._limits)
+            if opened is not None:
+                return opened
         found = read_small(job.source.location, SMALL_FILE, self._last)
         if found is None:
             return None
@@ -232,11 +234,10 @@ class SmallFiles:
         return batches
 
 
-def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
+def _opened(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> SmallFile | None:
     """Makes a ``SmallFile`` from a file that the caller has already opened, if its bytes are in memory. Returns None
     for any other file. Also returns None if the file at the path has changed since it was opened."""
-    reader = None if job.opened is None else job.opened()
-    if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
+    if job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
     tail = reader.tail
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -156,12 +155,11 @@ def arrays_at_once(
     if options.use_threads and (isinstance(source, LocalFile) or large):
         threads = thread_count(use_threads=True)
         parts = parts if threads == 1 else recipe.parts(PARTS_PER_THREAD * threads)
-    more: dict[str, Any] = {"allowance": allowance, "shifted": shifted, "piece": piece}
     if len(parts) > 1:
-        tasks = [partial(read_stripe, part, *arguments, **more) for part in parts]
-        results = run_all(tasks, use_threads=True)
+        read = partial(read_stripe, allowance=allowance, shifted=shifted, piece=piece)
+        results = run_all([partial(read, part, *arguments) for part in parts], use_threads=True)
     else:
-        results = [read_stripe(recipe, *arguments, **more)]
+        results = [read_stripe(recipe, *arguments, allowance=allowance, shifted=shifted, piece=piece)]
         if recipe.others and results[0] is not None and not isinstance(source, LocalFile):
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
             held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=wanted.dictionaries)
