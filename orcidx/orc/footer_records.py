@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from orcidx.orc.kinds import TypeKind
@@ -10,8 +9,7 @@ from orcidx.orc.kinds import TypeKind
 __all__ = ["StripeInformation", "TypeRecord"]
 
 
-@dataclass(frozen=True, slots=True)
-class StripeInformation:
+class StripeInformation(NamedTuple):
     """The position of a stripe in the file, and its number of rows. Lengths are in bytes. ``index_length`` and
     ``data_length`` may be wrong, although their sum is correct (ORC-514). So streams are located only by adding up the
     lengths in the stripe footer."""

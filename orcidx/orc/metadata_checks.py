@@ -84,9 +84,10 @@ def _check_children(record: TypeRecord, column: int) -> None:
 
 def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
     """Checks that the stripes are before ``limit`` and do not overlap."""
-    for number, stripe in enumerate(stripes):
-        if stripe.end > limit:
-            raise CorruptFile(f"the stripe ends at {stripe.end}, but stripes must end before {limit}", stripe=number)
+    for number, (offset, index_length, data_length, footer_length, _) in enumerate(stripes):
+        end = offset + index_length + data_length + footer_length
+        if end > limit:
+            raise CorruptFile(f"the stripe ends at {end}, but stripes must end before {limit}", stripe=number)
     if len(stripes) > 1 and (claimed := sum(stripe.end - stripe.offset for stripe in stripes)) > limit:
         raise CorruptFile(
             f"stripes overlap: together they have {claimed} bytes, but there are only {limit} bytes before the footers"

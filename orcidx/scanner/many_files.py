@@ -34,6 +34,8 @@ def partition_values(
             for partition in partitions
         ]
     keys = dict.fromkeys(key for partition in partitions for key in partition)
+    if not keys:
+        return [{} for _ in files]
     names = {key: _spelled(key, schema, case_sensitive=case_sensitive) for key in keys}
     kinds = {key: _kind_of(names[key], [partition.get(key) for partition in partitions], schema) for key in keys}
     known: dict[tuple[str, str | None], pa.Scalar] = {}

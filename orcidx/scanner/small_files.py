@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -48,8 +48,7 @@ TRIES_A_SUCCESS = 4
 failures. Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
 
 
-@dataclass(frozen=True, slots=True)
-class SmallRows:
+class SmallRows(NamedTuple):
     """The rows of a file. ``batches``: the rows as batches. It is empty if the rows are only counted. ``schema``: a
     function that returns the schema of the batches. ``stored``: the number of all rows of the file, including rows that
     do not match."""
@@ -68,6 +67,7 @@ class SmallFiles:
         self._request = request
         self._metrics = metrics
         self._opening = metrics.stage("open")
+        self._decoding = metrics.stage("decode")
         self._tails_alone = tails_alone
         self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
         self._limits = MetadataLimits.of(options)
@@ -109,7 +109,7 @@ class SmallFiles:
         work = ScanMetrics()
         try:
             plan = self._planned(reader.schema_key, reader.root, job)
-            with self._metrics.stage("decode"):
+            with self._decoding:
                 batches = file.batches(plan, self._request, work)
         except OrcidxError:  # as in ``take``
             return None
@@ -200,7 +200,7 @@ class SmallFiles:
         if len(file.data) != file.size:
             return None
         work = ScanMetrics()
-        with self._metrics.stage("decode"):
+        with self._decoding:
             footer = file.stripe_footer(file.stripes[0], self._limits)
             held = 0, memoryview(file.data)
             batch = under.rows_of(file, footer, held, request=self._request, metrics=work)
@@ -218,7 +218,7 @@ class SmallFiles:
         work = ScanMetrics()
         batches = []
         facts, held = file.kind.facts, (0, memoryview(file.data))
-        with self._metrics.stage("decode"):
+        with self._decoding:
             for stripe in file.stripes:
                 if not stripe.rows:
                     continue

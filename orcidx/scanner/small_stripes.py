@@ -6,8 +6,8 @@ its rows."""
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -43,8 +43,7 @@ Held = tuple[int, memoryview]
 """The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
 
 
-@dataclass(frozen=True, eq=False)
-class AtOnce:
+class AtOnce(NamedTuple):
     """Columns of small stripes that are read by one call, with their readers and options. ``dictionaries``: ids of
     columns that are read as Arrow dictionaries."""
 
