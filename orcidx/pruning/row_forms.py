@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
+from orcidx.errors import InvalidQuery
+
 __all__ = ["NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "runs_of_sorted"]
 
 Int64Array = npt.NDArray[np.int64]
@@ -61,7 +63,9 @@ class RowForms:
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
         # The runs in ``runs`` are ascending and do not touch each other. Runs and bitmaps lie within ``length`` rows.
-        # Callers outside this module use the constructors below.
+        # Callers outside this module use the constructors of ``RowSelection``.
+        if length < 0:
+            raise InvalidQuery(f"a span cannot have {length} rows")
         if runs is None:
             count = len(bitmap)
         else:

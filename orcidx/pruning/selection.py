@@ -66,8 +66,6 @@ class RowSelection(RowForms):
         InvalidQuery
             ``length`` is negative.
         """
-        if length < 0:
-            raise _negative(length)
         return cls(length, np.array([[0, length]], np.int64) if length else NO_RUNS)
 
     @classmethod
@@ -88,8 +86,6 @@ class RowSelection(RowForms):
         InvalidQuery
             ``length`` is negative.
         """
-        if length < 0:
-            raise _negative(length)
         return cls(length, NO_RUNS)
 
     @classmethod
@@ -112,8 +108,6 @@ class RowSelection(RowForms):
         InvalidQuery
             A run is outside ``[0, length]``, or it ends before it starts.
         """
-        if length < 0:
-            raise _negative(length)
         array = np.array(runs if isinstance(runs, np.ndarray) else list(runs), np.int64).reshape(-1, 2)
         if array.size and (array.min() < 0 or array.max() > length or np.any(array[:, 1] < array[:, 0])):
             raise InvalidQuery(f"each run of rows must be (start, stop) with 0 <= start <= stop <= {length}")
@@ -139,8 +133,6 @@ class RowSelection(RowForms):
         InvalidQuery
             A row is outside the span, or the values are not whole numbers.
         """
-        if length < 0:
-            raise _negative(length)
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
             raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but these have the type {given.dtype}")
@@ -169,8 +161,6 @@ class RowSelection(RowForms):
         InvalidQuery
             A row is outside the span.
         """
-        if length < 0:
-            raise _negative(length)
         if len(bitmap) and bitmap.max() >= length:
             raise InvalidQuery(f"row {bitmap.max()} is outside of the {length} rows")
         return cls(length, None, bitmap.copy())
@@ -454,10 +444,6 @@ class RowSelection(RowForms):
 
     def _of_bitmap(self, bitmap: Any) -> RowSelection:
         return RowSelection(self.length, None, bitmap)
-
-
-def _negative(length: int) -> InvalidQuery:
-    return InvalidQuery(f"a span cannot have {length} rows")
 
 
 def _normalised(runs: Int64Array) -> Int64Array:
