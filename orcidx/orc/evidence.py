@@ -138,9 +138,10 @@ class StatisticsEvidence:
             reason = self._missing.get(leaf.path)
             self._note(leaf, "damaged" if reason else "absent", reason or "the column has no statistics")
             return None
-        may, must = proved_of_units(leaf, column, self._options)
+        alike = compares_alike(leaf, column.node, self._options)
+        may, must = _proved(leaf, column, alike=alike)
         if may.all() and not must.any():
-            self._explain_no_result(leaf, column)
+            self._explain_no_result(leaf, column, alike=alike)
             return None
         if column.distrusted or column.reasons:
             self._explain_distrust(leaf, column)
@@ -164,10 +165,10 @@ class StatisticsEvidence:
             where = "" if len(column) == 1 else f" in {count} of {len(column)} units"
             self._note(leaf, "distrusted", f"{reason}{where}")
 
-    def _explain_no_result(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
+    def _explain_no_result(self, leaf: BoundLeaf, column: StatisticsColumn, *, alike: bool) -> None:
         if column.distrusted or column.reasons:
             self._explain_distrust(leaf, column)
-        elif not compares_alike(leaf, column.node, self._options):
+        elif not alike:
             text = f"the file's {column.node} column is read as {leaf.type}, whose order differs from its statistics"
             self._note(leaf, "silent", text)
         elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):
@@ -179,7 +180,10 @@ class StatisticsEvidence:
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
     """Decides for each unit whether some row may match, and whether every row matches. If the column and the leaf
     compare values differently, only a leaf that tests for null can be decided."""
-    alike = compares_alike(leaf, column.node, options)
+    return _proved(leaf, column, alike=compares_alike(leaf, column.node, options))
+
+
+def _proved(leaf: BoundLeaf, column: StatisticsColumn, *, alike: bool) -> tuple[Bools, Bools]:
     known = ColumnBounds(
         lower=column.lower if alike else None,
         upper=column.upper if alike else None,

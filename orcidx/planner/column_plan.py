@@ -11,17 +11,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.orc.types import OrcType
-from orcidx.predicate import BoundPredicate
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["ColumnPlan", "StripeRows"]
+
+NARROW_DIGITS = 18
+"""The most decimal digits that always fit into 64 bits."""
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
     """The columns that a scan decodes. The plan is the same for all stripes of a file, and for most files with the same
-    schema.
+    schema. It does not depend on the values that a predicate compares with.
 
     ``output`` has top-level columns in the order of ``schema``, and ``output_options`` has the options of each.
     ``predicate`` has the columns that the residual filter needs. ``predicate_options`` has the options of these
@@ -40,12 +43,43 @@ class ColumnPlan:
     exact_times: tuple[bool, ...]
     shared: tuple[int | None, ...]
     row_number: int | None
-    where: BoundPredicate | None
 
     @cached_property
     def rest(self) -> tuple[int, ...]:
         """Output columns that are not among the predicate's columns."""
         return tuple([index for index, shared in enumerate(self.shared) if shared is None])
+
+    @cached_property
+    def rest_columns(self) -> tuple[OrcType, ...]:
+        """The columns of ``rest``."""
+        return tuple([self.output[index] for index in self.rest])
+
+    @cached_property
+    def rest_options(self) -> tuple[ReadOptions, ...]:
+        """The options of each column of ``rest``."""
+        return tuple([self.output_options[index] for index in self.rest])
+
+    @cached_property
+    def returned(self) -> tuple[bool, ...]:
+        """For each column of the predicate, whether an output column is made from it."""
+        wanted = set(self.shared)
+        return tuple([index in wanted for index in range(len(self.predicate))])
+
+    @cached_property
+    def texts(self) -> frozenset[int]:
+        """The ids of the predicate's columns that are strings."""
+        return frozenset([column.id for column in self.predicate if column.kind in STRING_KINDS])
+
+    @cached_property
+    def decimals(self) -> frozenset[int]:
+        """The ids of the predicate's columns that are decimals of at most ``NARROW_DIGITS`` digits."""
+        return frozenset(
+            [
+                column.id
+                for column, chosen in zip(self.predicate, self.predicate_options, strict=True)
+                if column.kind is TypeKind.DECIMAL and decimal_digits(column, chosen)[0] <= NARROW_DIGITS
+            ]
+        )
 
 
 @dataclass(frozen=True)

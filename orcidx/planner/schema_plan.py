@@ -37,6 +37,9 @@ Path = tuple[str, ...]
 
 MOST_EXACT = 16
 """The maximum number of column plans that are kept for one schema. They differ in which timestamps need 128 bits."""
+MOST_ASKED = 4
+"""The maximum number of ``AskedColumns`` that are kept for one schema and request. They differ in the columns of the
+predicate."""
 PLAN_BYTES = 4096
 COLUMN_BYTES = 2048
 """The estimated bytes of a plan without its predicate, and the estimated bytes of each column in its tree and in the
@@ -107,6 +110,18 @@ class SchemaColumns:
     request: ScanRequest
     constants: Mapping[str, pa.DataType]
     dictionaries: frozenset[int]
+    _asked: dict[Hashable, AskedColumns] = field(default_factory=dict, init=False, repr=False)
+
+    def asked(self, paths: tuple[Path, ...] | None, secret: Encryption | None, leaves_rows: bool) -> AskedColumns:
+        """The columns of the request together with the columns of a predicate. ``paths``: the paths in the predicate,
+        or None without a predicate. For ``secret`` and ``leaves_rows`` see ``SchemaPlan``."""
+        key = paths, secret, leaves_rows
+        found = self._asked.get(key)
+        if found is None:
+            if len(self._asked) >= MOST_ASKED:
+                self._asked.clear()
+            found = self._asked[key] = AskedColumns(self, paths, secret, leaves_rows)
+        return found
 
     @property
     def weight(self) -> int:
@@ -170,6 +185,146 @@ class SchemaColumns:
 
 
 @dataclass(frozen=True, eq=False)
+class AskedColumns:
+    """The columns of a request together with the columns of a predicate. Predicates that read the same columns share
+    this object, whatever values they compare with. Parts are computed when they are first used.
+
+    ``paths`` has the paths in the predicate. It is None without a predicate. The other attributes are those of
+    ``SchemaPlan``.
+    """
+
+    mapped: SchemaColumns
+    paths: tuple[Path, ...] | None
+    secret: Any
+    leaves_rows: bool
+    _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def options(self) -> ReadOptions:
+        """The options of the request."""
+        return self.mapped.request.options
+
+    # ------------------------------------------------------------------ the predicate
+
+    @cached_property
+    def places(self) -> dict[Path, OrcType | None]:
+        """The file's column for each path in the predicate. It is None for a constant or missing column."""
+        places: dict[Path, OrcType | None] = {}
+        for path in self.paths or ():
+            column = self.mapped.predicate_columns[path[0]].column
+            places[path] = None if column is None else _below(column, path[1:])
+        return places
+
+    @cached_property
+    def predicate_constants(self) -> dict[Path, FieldSource]:
+        """The constant columns in the predicate, by path. They are not columns of the file."""
+        return {path: self.mapped.predicate_columns[path[0]] for path, node in self.places.items() if node is None}
+
+    @cached_property
+    def predicate(self) -> tuple[tuple[str, OrcType], ...]:
+        """Names and top-level columns that the residual filter reads. Structs have only the fields that the filter
+        needs."""
+        asked: dict[str, list[Path]] = {}
+        for path, node in self.places.items():
+            if node is not None:
+                asked.setdefault(path[0], []).append(path)
+        columns = []
+        for name, paths in asked.items():
+            column = self.mapped.predicate_columns[name].column
+            assert column is not None
+            root = self.mapped.root
+            if column.id != root.id and all(len(path) > 1 for path in paths):
+                column = project(replace(root, children=(column,), names=(name,)), paths).root.children[0]
+            columns.append((name, column))
+        return tuple(columns)
+
+    # ------------------------------------------------------------------ what is decoded
+
+    @cached_property
+    def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
+        """The timestamp columns at and below each column of the predicate. Only statistics show whether their values
+        fit in 64 bits."""
+        kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+        return tuple([tuple([node for node in column.walk() if node.kind in kinds]) for _, column in self.predicate])
+
+    @cached_property
+    def nodes(self) -> Mapping[int, OrcType]:
+        """All columns that are read, and all columns below them, by column id."""
+        columns = [source.column for source in self.mapped.fields if source.column is not None]
+        columns += [column for _, column in self.predicate]
+        found: dict[int, OrcType] = {}
+        for column in columns:
+            found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
+        return found
+
+    def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
+        """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate
+        whether its timestamps are read as 128 bits of nanoseconds."""
+        plan = self._column_plans.get(exact)
+        if plan is None:
+            if len(self._column_plans) >= MOST_EXACT:
+                self._column_plans.clear()
+            plan = self._column_plans[exact] = self._make_columns(exact)
+        return plan
+
+    def _make_columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
+        sources = [(source, source.column) for source in self.mapped.fields if source.column is not None]
+        output = tuple([column for _, column in sources])
+        predicate = tuple([column for _, column in self.predicate])
+        if self.secret is not None:
+            self._check_encrypted([*output, *predicate])
+        strings = self._decoding.strings
+        exact_options = self._decoding.override(timestamp_unit="ns", calendar="proleptic")
+        decoding, fields, shared = [], [], []
+        for source, column in sources:
+            options = source.options or self.options
+            options = options if options.strings == strings else options.override(strings=strings)
+            decoding.append(options)
+            fields.append(_as_wanted(source.field, arrow_type(column, options, dictionaries=self.mapped.dictionaries)))
+            shared.append(_shared(column, options, predicate, exact, exact_options))
+        row_number = None
+        if self.mapped.request.row_numbers is not None:
+            row_number = len(fields)
+            fields.append(pa.field(self.mapped.request.row_numbers, pa.int64(), nullable=False))
+        return ColumnPlan(
+            schema=pa.schema(fields),
+            output=output,
+            output_options=tuple(decoding),
+            predicate=predicate,
+            # Literals are compared with values in the file's own precision and in the proleptic calendar.
+            predicate_options=(exact_options,) * len(predicate),
+            predicate_names=tuple([name for name, _ in self.predicate]),
+            exact_times=exact,
+            shared=tuple(shared),
+            row_number=row_number,
+        )
+
+    @cached_property
+    def _decoding(self) -> ReadOptions:
+        """The options for decoding. pyarrow cannot filter views, so strings are read in another form and converted to
+        views afterwards."""
+        if self.options.strings != "view" or not (self.paths is not None or self.leaves_rows):
+            return self.options
+        return self.options.override(strings="string")
+
+    def _check_encrypted(self, columns: list[OrcType]) -> None:
+        roots = set(self.secret.roots)
+        secret = frozenset[int]().union(*(node.ids for node in self.mapped.root.walk() if node.id in roots))
+        for node in (node for column in columns for node in column.walk()):
+            if node.id in secret:
+                raise Unsupported(
+                    f"the column is encrypted (keys: {', '.join(self.secret.key_names)}), and orcidx cannot use keys; "
+                    'give encrypted="masked" to read the masked values that the writer stored',
+                    column=node.dotted,
+                )
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether the decoded columns already are the wanted columns."""
+        return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.mapped.schema))
+
+
+@dataclass(frozen=True, eq=False)
 class SchemaPlan:
     """A request applied to one schema. Parts are computed when they are first used. Errors do not name a file.
 
@@ -182,7 +337,6 @@ class SchemaPlan:
     request: ScanRequest
     secret: Any
     leaves_rows: bool
-    _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def options(self) -> ReadOptions:
@@ -250,97 +404,41 @@ class SchemaPlan:
         return node
 
     @cached_property
+    def asked(self) -> AskedColumns:
+        """The columns of the request together with the columns of the predicate."""
+        where = self.where
+        return self.mapped.asked(None if where is None else where.columns, self.secret, self.leaves_rows)
+
+    @cached_property
     def places(self) -> dict[Path, OrcType | None]:
         """The file's column for each path in the predicate. It is None for a constant or missing column."""
-        places: dict[Path, OrcType | None] = {}
-        for path in self.where.columns if self.where is not None else ():
-            column = self.mapped.predicate_columns[path[0]].column
-            places[path] = None if column is None else _below(column, path[1:])
-        return places
+        return self.asked.places
 
     @cached_property
     def predicate_constants(self) -> dict[Path, FieldSource]:
         """The constant columns in the predicate, by path. They are not columns of the file."""
-        return {path: self.mapped.predicate_columns[path[0]] for path, node in self.places.items() if node is None}
+        return self.asked.predicate_constants
 
     @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
-        """Names and top-level columns that the residual filter reads. Structs have only the fields that the filter
-        needs."""
-        asked: dict[str, list[Path]] = {}
-        for path, node in self.places.items():
-            if node is not None:
-                asked.setdefault(path[0], []).append(path)
-        columns = []
-        for name, paths in asked.items():
-            column = self.mapped.predicate_columns[name].column
-            assert column is not None
-            if column.id != self.root.id and all(len(path) > 1 for path in paths):
-                column = project(replace(self.root, children=(column,), names=(name,)), paths).root.children[0]
-            columns.append((name, column))
-        return tuple(columns)
+        """Names and top-level columns that the residual filter reads."""
+        return self.asked.predicate
 
     # ------------------------------------------------------------------ what is decoded
 
     @cached_property
     def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
-        """The timestamp columns at and below each column of the predicate. Only statistics show whether their values
-        fit in 64 bits."""
-        kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
-        return tuple([tuple([node for node in column.walk() if node.kind in kinds]) for _, column in self.predicate])
+        """The timestamp columns at and below each column of the predicate."""
+        return self.asked.timestamps
 
     @cached_property
     def nodes(self) -> Mapping[int, OrcType]:
         """All columns that are read, and all columns below them, by column id."""
-        columns = [source.column for source in self.fields if source.column is not None]
-        columns += [column for _, column in self.predicate]
-        found: dict[int, OrcType] = {}
-        for column in columns:
-            found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
-        return found
+        return self.asked.nodes
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate
-        whether its timestamps are read as 128 bits of nanoseconds."""
-        plan = self._column_plans.get(exact)
-        if plan is None:
-            if len(self._column_plans) >= MOST_EXACT:
-                self._column_plans.clear()
-            plan = self._column_plans[exact] = self._make_columns(exact)
-        return plan
-
-    def _make_columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        sources = [(source, source.column) for source in self.fields if source.column is not None]
-        output = tuple([column for _, column in sources])
-        predicate = tuple([column for _, column in self.predicate])
-        if self.secret is not None:
-            self._check_encrypted([*output, *predicate])
-        strings = self._decoding.strings
-        exact_options = self._decoding.override(timestamp_unit="ns", calendar="proleptic")
-        decoding, fields, shared = [], [], []
-        for source, column in sources:
-            options = source.options or self.options
-            options = options if options.strings == strings else options.override(strings=strings)
-            decoding.append(options)
-            fields.append(_as_wanted(source.field, arrow_type(column, options, dictionaries=self.dictionaries)))
-            shared.append(_shared(column, options, predicate, exact, exact_options))
-        row_number = None
-        if self.request.row_numbers is not None:
-            row_number = len(fields)
-            fields.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
-        return ColumnPlan(
-            schema=pa.schema(fields),
-            output=output,
-            output_options=tuple(decoding),
-            predicate=predicate,
-            # Literals are compared with values in the file's own precision and in the proleptic calendar.
-            predicate_options=(exact_options,) * len(predicate),
-            predicate_names=tuple([name for name, _ in self.predicate]),
-            exact_times=exact,
-            shared=tuple(shared),
-            row_number=row_number,
-            where=self.where,
-        )
+        """The columns that are decoded. See ``AskedColumns.columns``."""
+        return self.asked.columns(exact)
 
     @cached_property
     def recipe(self) -> Recipe | None:
@@ -352,28 +450,9 @@ class SchemaPlan:
         return recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
 
     @cached_property
-    def _decoding(self) -> ReadOptions:
-        """The options for decoding. pyarrow cannot filter views, so strings are read in another form and converted to
-        views afterwards."""
-        if self.options.strings != "view" or not (self.where is not None or self.leaves_rows):
-            return self.options
-        return self.options.override(strings="string")
-
-    def _check_encrypted(self, columns: list[OrcType]) -> None:
-        roots = set(self.secret.roots)
-        secret = frozenset[int]().union(*(node.ids for node in self.root.walk() if node.id in roots))
-        for node in (node for column in columns for node in column.walk()):
-            if node.id in secret:
-                raise Unsupported(
-                    f"the column is encrypted (keys: {', '.join(self.secret.key_names)}), and orcidx cannot use keys; "
-                    'give encrypted="masked" to read the masked values that the writer stored',
-                    column=node.dotted,
-                )
-
-    @cached_property
     def is_complete(self) -> bool:
         """Whether the decoded columns already are the wanted columns."""
-        return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.schema))
+        return self.asked.is_complete
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:

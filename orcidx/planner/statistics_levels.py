@@ -53,9 +53,8 @@ class StatisticsLevels:
     @property
     def zone_narrows_bounds(self) -> bool:
         """Whether the zone of a stripe's writer gives tighter bounds. This is true for timestamps without a zone."""
-        return self.columns.options.row_index and any(
-            node.kind is TypeKind.TIMESTAMP for node in self.columns.leaf_nodes.values()
-        )
+        kinds = [node.kind for node in self.columns.leaf_nodes.values()]
+        return self.columns.options.row_index and TypeKind.TIMESTAMP in kinds
 
     def of_stripe(self, stripe: int, rows: int) -> StatisticsEvidence:
         """Returns the statistics of one stripe, interpreted in the time zone of the stripe's writer. The zone gives

@@ -29,7 +29,7 @@ from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.statistics_levels import StatisticsLevels
 from orcidx.predicate import BoundLeaf, BoundPredicate
-from orcidx.predicate.fold import fold
+from orcidx.predicate.fold import fold, leaves
 from orcidx.pruning.evaluate import Outcome, evaluate
 from orcidx.pruning.findings import Evidence, Finding, Note
 from orcidx.pruning.selection import RowSelection
@@ -125,14 +125,15 @@ class FilePruner:
     """Prunes the stripes of one file.
 
     ``places`` has the file's column for each path of the predicate, or None for a constant or missing column.
-    ``beforehand`` has the evidence on the whole file that does not come from statistics, such as constants and file
-    indexes.
+    ``constant`` is the evidence of columns with one value in the whole file. ``beforehand`` has other evidence on the
+    whole file that does not come from statistics, such as file indexes.
     """
 
     columns: PrunedColumns
     where: BoundPredicate | None
     wanted: RowSelection
     places: Mapping[Path, OrcType | None]
+    constant: Evidence | None = None
     beforehand: Sequence[Evidence] = ()
     notes: list[Note] = field(default_factory=list)
 
@@ -158,10 +159,12 @@ class FilePruner:
         predicate."""
         if self.where is None:
             return None
-        evidence = [*self.beforehand]
+        evidence = [] if self.constant is None else [self.constant]
         if self.columns.options.row_index:
             stripes = _LazyEvidence("stripe statistics", self._statistics.of_stripes)
-            evidence = [*evidence[:1], self._statistics.of_file(), *evidence[1:], stripes]
+            evidence += [self._statistics.of_file(), *self.beforehand, stripes]
+        else:
+            evidence += self.beforehand
         found = evaluate(self.where.root, evidence, self.wanted)
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
@@ -189,8 +192,8 @@ class FilePruner:
         if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.zone_narrows_bounds:
             outcome = self._with_evidence(outcome, self._statistics.of_stripe(stripe, last - first))
             may = outcome.may
-        asked = {node.id for node in self.columns.leaf_nodes.values()}
-        indexes = StripeIndexes(self.columns.reader, stripe, self.nodes, asked)
+        nodes = self.columns.nodes
+        indexes = StripeIndexes(self.columns.reader, stripe, nodes, self.columns.leaf_ids)
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
             index = yield from indexes.of_leaves()
@@ -215,9 +218,9 @@ class FilePruner:
             )
         if index is None or not indexes.complete:
             return StripeDecision(stripe, rows, None, outcome, notes)
-        unseekable = index.unseekable(self.nodes)
+        unseekable = index.unseekable(nodes)
         if unseekable is not None:
-            missing = self.nodes.keys() - index.columns.keys() - index.untrusted.keys()
+            missing = nodes.keys() - index.columns.keys() - index.untrusted.keys()
             kind: Any = "absent" if missing else "damaged"
             notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
@@ -254,8 +257,9 @@ class FilePruner:
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
         """Leaves that are undecided for some remaining row."""
         assert self.where is not None
-        return [
-            leaf
-            for leaf, state in zip(self.where.leaves(), outcome.states, strict=True)
-            if not ((state.may & outcome.may) - state.must).is_empty
-        ]
+        found = []
+        for leaf, state in zip(leaves(self.where.root), outcome.states, strict=True):
+            may = outcome.may if state.may is outcome.may else state.may & outcome.may
+            if not (may if state.must.is_empty else may - state.must).is_empty:
+                found.append(leaf)
+        return found

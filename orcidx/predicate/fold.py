@@ -66,6 +66,10 @@ def parts(node: Predicate | Bound | None) -> Iterator[Part]:
 def leaves(node: Predicate | Bound) -> Iterator[Any]:
     """The leaves from left to right: Leaf, or BoundLeaf for a bound predicate. For an External, the leaves that are
     used to prune for it are returned."""
+    return iter((node,)) if isinstance(node, BoundLeaf | Leaf) else _leaves_below(node)
+
+
+def _leaves_below(node: Predicate | Bound) -> Iterator[Any]:
     for one in parts(node):
         if isinstance(one, BoundLeaf | Leaf):
             yield one

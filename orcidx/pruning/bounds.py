@@ -159,16 +159,15 @@ def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
 
     The result is False for operators that are not comparisons.
     """
-
-    def can(op: Op, literal: int) -> bool:
-        return within_bounds(op, (low > literal) - (low < literal), (high > literal) - (high < literal))[0]
-
     op, literals = leaf.op, leaf.literals
     if op not in _COMPARISONS or leaf.negated:
         return False
     if op is Op.BETWEEN:
-        return not (can(Op.GE, literals[0]) and can(Op.LE, literals[1]))
-    return not any(can(op, literal) for literal in literals)
+        return high < literals[0] or low > literals[1]
+    for literal in literals:
+        if within_bounds(op, low, high, literal)[0]:
+            return False
+    return True
 
 
 def leaf_in_bounds(leaf: BoundLeaf, known: ColumnBounds) -> tuple[Bools, Bools]:

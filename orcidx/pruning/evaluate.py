@@ -261,9 +261,9 @@ class _Evaluation:
         alive, evidence = self._alive, self._evidence
         place, self._place = self._place, self._place + 1
         state = self.states[place]
-        asked = state.may & alive
+        asked = alive if state.may is alive else state.may & alive
         if evidence is not None and not asked.is_empty:
-            open_question = asked - state.must
+            open_question = asked if state.must.is_empty else asked - state.must
             finding = None if open_question.is_empty else evidence.test(leaf, open_question)
             if finding is not None:
                 state = self.states[place] = self._add(leaf, state, finding, open_question)

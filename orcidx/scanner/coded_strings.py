@@ -16,7 +16,8 @@ from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.columns.base import LARGEST_ARRAY
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import is_dictionary
-from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.orc.types import OrcType
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.predicate import External
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import parts
@@ -31,19 +32,18 @@ takes longer than evaluating it on the rows."""
 
 
 def coded_columns(
-    stripe: OpenStripe, columns: Sequence[OrcType], options: ReadOptions, where: BoundPredicate | None, rows: int
+    stripe: OpenStripe, plan: ColumnPlan, options: ReadOptions, where: BoundPredicate | None, rows: int
 ) -> frozenset[int]:
     """The ids of the predicate's columns that are read as codes. ``rows``: the number of wanted rows of the stripe.
 
     The result is empty if the scan returns dictionaries anyway. It is also empty if pyarrow evaluates a part of the
     predicate, because pyarrow expects strings there, not codes.
     """
-    if not ENABLED or where is None or options.strings == "dictionary":
+    if not ENABLED or where is None or options.strings == "dictionary" or not plan.texts:
         return frozenset()
-    texts = [column.id for column in columns if column.kind in STRING_KINDS]
-    if not texts or any(isinstance(part, External) for part in parts(where.root)):
+    if any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
-    return frozenset(column for column in texts if _pays(stripe, column, rows))
+    return frozenset(column for column in plan.texts if _pays(stripe, column, rows))
 
 
 def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:

@@ -7,14 +7,14 @@ A ``FileJob`` describes which data of a file is wanted. A ``FileScan`` reads thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 
-from orcidx.errors import located
+from orcidx.errors import OrcidxError, located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
@@ -59,15 +59,19 @@ class FileColumns:
     @cached_property
     def schema_plan(self) -> SchemaPlan:
         """The plan for reading the file, made from the request and the schema of the file."""
-        with located(file=self.reader.name):
+        reader = self.reader
+        try:
             return schema_plan(
-                self.reader.schema_key,
-                self.reader.root,
+                reader.schema_key,
+                reader.root,
                 self.request,
                 self.job,
-                encryption=self.reader.tail.footer.encryption,
+                encryption=reader.tail.footer.encryption,
                 dictionaries=self.dictionaries,
             )
+        except OrcidxError as error:
+            error.at(file=reader.name)
+            raise
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -81,12 +85,15 @@ class FileColumns:
     @cached_property
     def plan(self) -> ColumnPlan:
         """The columns that are decoded, with their readers and options."""
-        with located(file=self.reader.name):
+        try:
             times = self.schema_plan.timestamps
             if not any(times):
                 return self.schema_plan.columns((False,) * len(times))
             fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
             return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in times))
+        except OrcidxError as error:
+            error.at(file=self.reader.name)
+            raise
 
     @cached_property
     def _values(self) -> Mapping[str, Any]:
@@ -171,21 +178,25 @@ class FileScan:
     @cached_property
     def pruner(self) -> FilePruner:
         plan = self.columns.schema_plan
-        with located(file=self.reader.name):
-            where, places = plan.where, plan.places
-            nodes = plan.nodes
-        beforehand: list[Evidence] = []
+        try:
+            where, places, nodes = plan.where, plan.places, plan.nodes
+        except OrcidxError as error:
+            error.at(file=self.reader.name)
+            raise
+        constant: Evidence | None = None
+        indexes: Sequence[Evidence] = ()
         notes: list[Note] = []
         if where is not None:
-            constants = {path: self.columns.valued(source) for path, source in plan.predicate_constants.items()}
-            beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
+            if plan.predicate_constants:
+                constants = {path: self.columns.valued(source) for path, source in plan.predicate_constants.items()}
+                constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
             if self.file_index is not None:
                 rows, strict = self.reader.tail.footer.rows, self.options.strict_index
-                beforehand += index_evidence(self.file_index, self.reader.root, rows, strict=strict)
+                indexes = index_evidence(self.file_index, self.reader.root, rows, strict=strict)
             notes += self.index_notes
         asked = {path: node for path, node in places.items() if node is not None}
         columns = PrunedColumns(self.reader, nodes, asked, self.options)
-        return FilePruner(columns, where, self.wanted_rows, places, tuple(beforehand), notes)
+        return FilePruner(columns, where, self.wanted_rows, places, constant, indexes, notes)
 
     @cached_property
     def file_index(self) -> FileIndex | None:
@@ -282,11 +293,13 @@ class FileScan:
             plan,
             _tested(self.request, decision),
             self.options,
+            where=self.columns.schema_plan.where,
             constants=self.columns.constants,
             requests=requests,
             share=share,
             goes_on=lambda: count is not None or self.request.for_table or self.metrics.rows_returned > 0,
             count=count,
+            takes_all=self.request.for_table and self.request.limit is None,
         )
         answer = None
         try:

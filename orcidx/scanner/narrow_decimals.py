@@ -12,10 +12,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from orcidx.options import ReadOptions
 from orcidx.orc import decimals
-from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import OrcType, decimal_digits
+from orcidx.orc.types import OrcType
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.predicate import External
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import parts
@@ -24,25 +23,15 @@ __all__ = ["narrow_columns", "widened"]
 
 ENABLED = hasattr(pa, "decimal64")  # the type was added in pyarrow 19
 
-MOST_DIGITS = 18
-"""The most decimal digits that always fit into 64 bits."""
 
-
-def narrow_columns(
-    columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
-) -> frozenset[int]:
+def narrow_columns(plan: ColumnPlan, where: BoundPredicate | None) -> frozenset[int]:
     """The ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
     because pyarrow expects 128 bits there."""
-    if not ENABLED or where is None:
+    if not ENABLED or where is None or not plan.decimals:
         return frozenset()
-    narrow = [
-        column.id
-        for column, chosen in zip(columns, options, strict=True)
-        if column.kind is TypeKind.DECIMAL and decimal_digits(column, chosen)[0] <= MOST_DIGITS
-    ]
-    if not narrow or any(isinstance(part, External) for part in parts(where.root)):
+    if any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
-    return frozenset(narrow)
+    return plan.decimals
 
 
 def widened(

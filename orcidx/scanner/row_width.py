@@ -29,12 +29,17 @@ class RowWidth:
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
-    def learn(self, groups: Sequence[ColumnGroup]) -> None:
-        """Computes the size of a row from the types, if all types of every column group have a fixed size."""
-        sizes = {group: group.row_bytes for group in groups}
-        if None not in sizes.values():
-            self.known = True
-            self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
+    def learn(self, *groups: ColumnGroup) -> None:
+        """Computes the size of a row from the types, if all types of every column group have a fixed size. Groups
+        without columns are left out."""
+        sizes: dict[ColumnGroup, tuple[int, float]] = {}
+        for group in groups:
+            if group.columns:
+                size = group.row_bytes
+                if size is None:
+                    return
+                sizes[group] = 1, size
+        self.known, self.seen = True, sizes
 
     def next_rows(self, *groups: ColumnGroup) -> int:
         """The number of rows that fit into a batch. Only the given column groups are included. If no groups are given,

@@ -26,6 +26,7 @@ from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.predicate import BoundPredicate
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import AtOnce, Held, arrays_at_once
@@ -40,9 +41,10 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True, eq=False)
 class SmallFilter:
-    """The columns that are decoded from each file of one schema. ``rest``: output columns that are not in the
-    predicate."""
+    """The predicate, and the columns that are decoded from each file of one schema. ``rest``: output columns that are
+    not in the predicate."""
 
+    where: BoundPredicate
     columns: ColumnPlan
     asked: AtOnce
     rest: AtOnce | None
@@ -58,15 +60,14 @@ class SmallFilter:
     ) -> pa.RecordBatch | None:
         """Returns the matching rows of a file. Returns None if column readers are needed, or if a bloom filter might
         rule out the rows."""
-        stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
-        assert where is not None
+        stripe, facts = file.stripes[0], file.kind.facts
         blooms = request.options.bloom_filters and self._has_blooms(footer)
         asked = None
         if not blooms:
             asked = arrays_at_once(self.asked, facts, stripe, footer, held, request=request, metrics=metrics)
         if asked is None:
             return None
-        mask = where.evaluate(pa.RecordBatch.from_arrays(asked, names=list(self.columns.predicate_names)))
+        mask = self.where.evaluate(pa.RecordBatch.from_arrays(asked, names=list(self.columns.predicate_names)))
         count = int(np.count_nonzero(mask))
         others: list[pa.Array] | None = []
         if count and self.rest is not None:
@@ -103,8 +104,7 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     columns = plan.columns((False,) * len(plan.predicate))
     asked = _at_once(plan, columns.predicate, columns.predicate_options)
     assert asked is not None
-    rest = [columns.output[place] for place in columns.rest]
-    return SmallFilter(columns, asked, _at_once(plan, rest, [columns.output_options[place] for place in columns.rest]))
+    return SmallFilter(plan.where, columns, asked, _at_once(plan, columns.rest_columns, columns.rest_options))
 
 
 def _at_once(plan: SchemaPlan, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> AtOnce | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 
 __all__ = ["Constants", "StripeFilter"]
@@ -21,24 +22,25 @@ Constants = Sequence[tuple[str, pa.Scalar]]
 
 @dataclass
 class StripeFilter:
-    """``constants``: pairs (name, value) for the names in the predicate that are not columns of the file."""
+    """``where``: the predicate, or None. ``constants``: pairs (name, value) for the names in the predicate that are not
+    columns of the file."""
 
     columns: ColumnPlan
+    where: BoundPredicate | None
     rows: StripeRows
     constants: Constants
     answers: DictionaryAnswers = field(default_factory=DictionaryAnswers)
     """The results of the predicate for the entries of the stripe's dictionaries."""
 
     def __post_init__(self) -> None:
-        self.tests = self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
+        self.tests = self.where is not None and not self.rows.may.issubset(self.rows.must)
         """Whether the predicate is evaluated for any row."""
         self.asks_all = self.tests and self.rows.must.is_empty
         """Whether the predicate is evaluated for all rows that may match."""
-        wanted = {shared for shared in self.columns.shared if shared is not None}
-        self.returned = [index in wanted for index in range(len(self.columns.predicate))]
-        """For each column of the predicate, whether an output column is made from it."""
-        self.names = [*self.columns.predicate_names, *[name for name, _ in self.constants]]
+        self.names = list(self.columns.predicate_names)
         """The names in the predicate: of the columns, and then of the constants."""
+        for name, _ in self.constants:
+            self.names.append(name)
 
     def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
         """The rows of a span that may match (None means all rows), and the number of these rows."""
@@ -58,7 +60,7 @@ class StripeFilter:
         """Whether the predicate's columns are decoded for a span. This is the case if an output has one of these
         columns, or if the predicate is evaluated for the span. A predicate of constants alone, such as ``p + 0 = 2``,
         has no columns to decode, but is still evaluated."""
-        return any(self.returned) or self.asks(start, stop)
+        return True in self.columns.returned or self.asks(start, stop)
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
         """The rows of a span that match, computed from the predicate's columns. None means all rows."""
@@ -71,7 +73,7 @@ class StripeFilter:
         return None if mask is None or mask.all() else mask
 
     def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
-        where = self.columns.where
+        where = self.where
         assert where is not None
         if not self.names:  # a batch without columns would have no rows
             return where.evaluate(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]), self.answers)

@@ -38,7 +38,7 @@ from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.narrow_decimals import narrow_columns, widened
 from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_behind import OtherColumns, SpanBehind
-from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
+from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 
@@ -62,23 +62,23 @@ class StripeGroups:
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
     ) -> None:
-        self.coded = coded_columns(stripe, plan.predicate, options, where, rows.may.count)
-        stripe.dictionaries |= self.coded
-        chosen = [
-            replace(one, strings="dictionary") if column.id in self.coded else one
-            for column, one in zip(plan.predicate, plan.predicate_options, strict=True)
-        ]
+        self.coded = coded_columns(stripe, plan, options, where, rows.may.count)
+        chosen: Sequence[ReadOptions] = plan.predicate_options
+        if self.coded:
+            stripe.dictionaries |= self.coded
+            chosen = [
+                replace(one, strings="dictionary") if column.id in self.coded else one
+                for column, one in zip(plan.predicate, chosen, strict=True)
+            ]
         opened = partial(ColumnGroup, stripe, bounds=rows.bounds, use_threads=options.use_threads)
         self.first = opened(plan.predicate, chosen, exact_times=plan.exact_times)
-        self.narrow = narrow_columns(plan.predicate, plan.predicate_options, where)
-        self.first.narrow(self.narrow)
-        rest, others = plan.rest, plan.output_options
-        self.rest = opened(
-            [plan.output[index] for index in rest], [others[index] for index in rest], exact_times=[False] * len(rest)
-        )
+        self.narrow = narrow_columns(plan, where)
+        if self.narrow:
+            self.first.narrow(self.narrow)
+        self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
         self.width = RowWidth(options)
-        self.width.learn([group for group in (self.first, self.rest) if group.columns])
+        self.width.learn(self.first, self.rest)
 
 
 @dataclass
@@ -88,6 +88,7 @@ class StripeReader:
     ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
     While ``goes_on`` is False, nothing is decoded ahead, except after several spans without matching rows. ``count``: a
     function that receives the number of matching rows of each span. If it is given, no batches are made.
+    ``takes_all``: whether the caller takes all rows of the stripe, so the first batch need not be early.
     """
 
     stripe: OpenStripe
@@ -98,6 +99,7 @@ class StripeReader:
     filter: StripeFilter
     goes_on: Callable[[], bool] = bool
     count: Callable[[int], None] | None = None
+    takes_all: bool = False
     waiting: list[Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
@@ -106,10 +108,12 @@ class StripeReader:
 
     def __post_init__(self) -> None:
         plan = self.columns
-        where = plan.where if self.filter.tests else None
+        where = self.filter.where if self.filter.tests else None
         self.groups = groups = StripeGroups(self.stripe, plan, self.rows, self.options, where)
         self.alive = self.rows.may.any_in(self.rows.bounds)
-        most = FIRST_ROWS if self.filter.tests else self.options.batch_size
+        most = self.options.batch_size
+        if self.filter.tests:
+            most = FIRST_OF_ALL_ROWS if self.takes_all and groups.width.known else FIRST_ROWS
         self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
         threads = thread_count(use_threads=self.options.use_threads)
         self.ahead = self._decoder(threads) if threads > 1 and groups.both else None
@@ -217,7 +221,7 @@ class StripeReader:
         self.together = self.dense and kept is None
         if count == 0 or self.count is not None:
             return Survivors(start, stop, None, [], count) if count else None
-        arrays = [array if wanted else None for array, wanted in zip(found, self.filter.returned, strict=True)]
+        arrays = [array if wanted else None for array, wanted in zip(found, self.columns.returned, strict=True)]
         if kept is not None:
             arrays = picked(arrays, kept, owned=True)
             others = None if others is None else picked(others, kept, owned=True)
@@ -246,16 +250,20 @@ class StripeReader:
     def _is_dense(self, examined: int) -> bool:
         """Whether most of the examined row groups have matching rows. In that case it saves nothing to read the other
         columns later."""
+        if not self.columns.rest:
+            return False
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE_SHARE * int(looked.sum()))
-        return bool(self.columns.rest and len(groups_of(self.waiting, self.rows.bounds)) >= most)
+        return len(groups_of(self.waiting, bounds)) >= most
 
     def _waited_enough(self) -> bool:
-        if sum(found.rows for found in self.waiting) >= self.options.batch_size:
-            return True
-        held = sum(array.nbytes for found in self.waiting for array in found.arrays if array is not None)
-        return bool(held >= self.options.batch_bytes // 2)
+        rows = size = 0
+        for found in self.waiting:
+            rows += found.rows
+            for array in found.arrays:
+                size += 0 if array is None else array.nbytes
+        return rows >= self.options.batch_size or size >= self.options.batch_bytes // 2
 
     def _turn_dense(self) -> Step:
         """Plans to read the other columns of all remaining row groups, from the first waiting row on. Yields the
@@ -306,22 +314,23 @@ def read_stripe(
     rows: StripeRows,
     options: ReadOptions,
     *,
+    where: BoundPredicate | None,
     constants: Constants = (),
     requests: int | None = None,
     share: Share | None = None,
     goes_on: Callable[[], bool] = bool,
     count: Callable[[int], None] | None = None,
+    takes_all: bool = False,
 ) -> Step:
     """Yields the batches of one stripe, as the docstring of the module describes. A batch has at most
     ``options.batch_size`` rows.
 
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
     memory that the stripe may use. ``count``: a function that receives numbers of matching rows. If it is given, no
-    batches are made, and the plan must have no output columns.
+    batches are made, and the plan must have no output columns. ``takes_all``: see ``StripeReader``.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
         fetches = DataFetches(stripe, options, requests, share)
-        yield from StripeReader(
-            stripe, columns, rows, options, fetches, StripeFilter(columns, rows, constants), goes_on, count
-        ).run()
+        tests = StripeFilter(columns, where, rows, constants)
+        yield from StripeReader(stripe, columns, rows, options, fetches, tests, goes_on, count, takes_all).run()
