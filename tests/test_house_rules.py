@@ -85,15 +85,15 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "orc/reader.OpenStripe": (18, 14),
         "orc/stripe_streams.PlannedStream": (13, 15),
         "orc_writer/file_layout.FileLayout": (11, 6),
-        "planner/schema_plan.SchemaPlan": (5, 19),
+        "planner/schema_plan.SchemaPlan": (4, 17),
         "scanner/file_scan.FileScan": (10, 13),
-        "scanner/stripe_reader.StripeReader": (16, 15),
+        "scanner/stripe_reader.StripeReader": (15, 15),
     },
 }
 """Why a class has more fields or methods than allowed, and its numbers of both. The list and its numbers may only
 shrink. If a class has become smaller, its numbers here must be reduced, or its entry removed."""
 
-LONG = {"predicate/evaluation": 452}
+LONG: dict[str, int] = {}
 """Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than allowed. The list
 and its numbers may only shrink."""
 

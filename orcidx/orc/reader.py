@@ -72,6 +72,14 @@ class OrcReader:
         self.stripes: tuple[StripeInformation, ...] = self.tail.footer.stripes
         self._footers: dict[int, StripeFooter] = {}
 
+    def through(self, storage: RangeReader) -> OrcReader:
+        """The same tail, for reading the same version of the file through another reader. Footers of stripes are not
+        shared, so that an open file does not hold all footers that its scans have read."""
+        _ = self.stripe_bounds  # computed once, for all of these readers
+        found = object.__new__(OrcReader)
+        found.__dict__.update(self.__dict__, storage=storage, _footers={}, _listed=0)
+        return found
+
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """The version of the file. None if its storage does not report versions."""

@@ -57,16 +57,16 @@ class BloomChoice:
         saved = -1.0
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)
-            if node is None or not bloom_answers(leaf, node, options) or leaf.path in chosen:
+            found = None if node is None or leaf.path in chosen else self._stream(stripe, node)
+            if node is None or found is None or not bloom_answers(leaf, node, options):
                 continue
-            found = self._stream(stripe, node)
-            if found is not None and saved < 0:
+            if saved < 0:
                 saved = self.columns.data_bytes(stripe) * float(may.any_in(bounds).mean())
             if isinstance(found, str):
                 ignored[leaf.path] = "distrusted", found
-            elif found is not None and found[1] > BLOOM_SHARE * saved and not self.at_any_cost:
+            elif found[1] > BLOOM_SHARE * saved and not self.at_any_cost:
                 ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
-            elif found is not None:
+            else:
                 if may_wrap(node, reader.facts):
                     believed[leaf.path] = self._fitting_groups(stripe, node, index)
                     if not believed[leaf.path].any():
@@ -119,14 +119,13 @@ class BloomChoice:
         """Returns the file range of the column's filters, or the reason why they are not trusted. The result is None if
         the column has no filters."""
         reader = self.columns.reader
-        extents = reader.extents(stripe)
-        encoding = reader.footer(stripe).encodings[node.id]
+        footer = reader.footer(stripe)
         reason = None
         for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
-            extent: tuple[int, int] | None = extents.get((node.id, kind))
+            extent: tuple[int, int] | None = footer.streams.get((node.id, kind))
             if extent is None or not extent[1]:
                 continue
-            distrusted = distrust_bloom(kind, node, encoding, reader.facts, self.columns.options)
+            distrusted = distrust_bloom(kind, node, footer.encodings[node.id], reader.facts, self.columns.options)
             if distrusted is None:
                 return extent
             reason = reason or distrusted

@@ -3,6 +3,7 @@ indexes rule out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits
+from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, row_bytes
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["ColumnPlan", "StripeRows"]
@@ -60,6 +61,18 @@ class ColumnPlan:
         return tuple([self.output_options[index] for index in self.rest])
 
     @cached_property
+    def decoded(self) -> int:
+        """The number of columns that are decoded, including all columns below them. A column that is both in ``output``
+        and in ``predicate`` counts twice."""
+        return sum([len(column.ids) for column in (*self.output, *self.predicate)])
+
+    @cached_property
+    def widths(self) -> tuple[float | None, float | None]:
+        """The number of bytes of a row of the predicate's columns in Arrow, and of a row of the columns of ``rest``.
+        None if the types do not determine this number."""
+        return _width_of(self.predicate), _width_of(self.rest_columns)
+
+    @cached_property
     def returned(self) -> tuple[bool, ...]:
         """For each column of the predicate, whether an output column is made from it."""
         wanted = set(self.shared)
@@ -82,6 +95,16 @@ class ColumnPlan:
         )
 
 
+def _width_of(columns: Sequence[OrcType]) -> float | None:
+    total = 0.0
+    for column in columns:
+        size = row_bytes(column)
+        if size is None:
+            return None
+        total += size
+    return total
+
+
 @dataclass(frozen=True)
 class StripeRows:
     """The rows of a stripe that may match, and the rows that certainly match."""
@@ -90,3 +113,8 @@ class StripeRows:
     bounds: npt.NDArray[np.int64]
     may: RowSelection
     must: RowSelection
+
+    @cached_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Whether each row group has rows that may match."""
+        return self.may.any_in(self.bounds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
@@ -30,11 +29,6 @@ class PrunedColumns:
     nodes: Mapping[int, OrcType]
     leaf_nodes: Mapping[Path, OrcType]
     options: ReadOptions
-
-    @cached_property
-    def leaf_ids(self) -> frozenset[int]:
-        """The ids of the predicate's columns."""
-        return frozenset([node.id for node in self.leaf_nodes.values()])
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
         """Makes evidence from ``raw``, which are the statistics of a column."""

@@ -221,6 +221,11 @@ class AskedColumns:
         return {path: self.mapped.predicate_columns[path[0]] for path, node in self.places.items() if node is None}
 
     @cached_property
+    def stored(self) -> dict[Path, OrcType]:
+        """The columns of the file in the predicate, by path."""
+        return {path: node for path, node in self.places.items() if node is not None}
+
+    @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
         """Names and top-level columns that the residual filter reads. Structs have only the fields that the filter
         needs."""
@@ -377,8 +382,8 @@ class SchemaPlan:
         return bind(
             predicate,
             self.mapped.predicate_schema,
-            nan=self.options.nan,
-            case_sensitive=self.options.case_sensitive,
+            nan=self.request.options.nan,
+            case_sensitive=self.request.options.case_sensitive,
             char_lengths=self.mapped.char_lengths,
         )
 

@@ -193,7 +193,8 @@ class FilePruner:
             outcome = self._with_evidence(outcome, self._statistics.of_stripe(stripe, last - first))
             may = outcome.may
         nodes = self.columns.nodes
-        indexes = StripeIndexes(self.columns.reader, stripe, nodes, self.columns.leaf_ids)
+        asked = {node.id for node in self.columns.leaf_nodes.values()}
+        indexes = StripeIndexes(self.columns.reader, stripe, nodes, asked)
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
             index = yield from indexes.of_leaves()

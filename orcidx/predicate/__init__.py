@@ -323,8 +323,9 @@ def col(*path: str) -> Column:
     >>> orcidx.col("price") > 5
     col('price') > 5
     """
-    if not path or not all(isinstance(name, str) and name for name in path):
-        raise InvalidQuery(f"the name of a column must be one or more non-empty strings, not {path!r}")
+    for name in path or ("",):
+        if not isinstance(name, str) or not name:
+            raise InvalidQuery(f"the name of a column must be one or more non-empty strings, not {path!r}")
     return Column(path)
 
 

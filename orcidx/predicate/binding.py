@@ -73,7 +73,7 @@ class BoundPredicate:
 
     @cached_property
     def _tested(self) -> Bound:
-        return with_ranges(self.root)
+        return self.root if isinstance(self.root, BoundLeaf) else with_ranges(self.root)
 
     def leaves(self) -> Iterator[BoundLeaf]:
         """Iterates over every leaf, from left to right."""
@@ -174,7 +174,7 @@ class _Binder:
         self.relaxed: Relaxation | None = None
 
     def bind(self, node: Predicate) -> Bound:
-        found: Bound = rewritten(node, self._part)
+        found: Bound = self._leaf(node) if isinstance(node, Leaf) else rewritten(node, self._part)
         return found
 
     def _part(self, node: Part) -> Bound:

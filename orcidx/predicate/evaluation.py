@@ -8,7 +8,6 @@ unsigned bytes, and float32 as float64.
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +24,9 @@ from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_parts, like_regex
+from orcidx.predicate.literals import stored_range
 from orcidx.predicate.masks import compared, new_mask
-from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
+from orcidx.predicate.nodes import Bound, BoundLeaf, Constant, Domain, External, Op
 from orcidx.predicate.ranges import BothEnds
 
 __all__ = ["evaluate_predicate", "matching_values"]
@@ -36,6 +36,7 @@ _FEW_POINTS = 8
 """At most this many literals are compared one by one. Compared with this loop, a lookup takes twice the time for 2
 integers, and two thirds of the time for 12 (decision 0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
 
 def evaluate_predicate(
@@ -67,17 +68,21 @@ class _Columns:
         self.batch = batch
         self.schema = schema
         self.answers = answers
-        self.rows = len(batch) if isinstance(batch, pa.StructArray) else batch.num_rows
+        self.is_flat = isinstance(batch, pa.RecordBatch)
+        self.rows = batch.num_rows if self.is_flat else len(batch)
         self._arrays: dict[tuple[str, ...], tuple[pa.Array, BoolArray | None]] = {}
 
     def get(self, path: tuple[str, ...]) -> tuple[pa.Array, BoolArray | None]:
         """The column and its validity. The column is null where a parent struct is null. The validity is None if
         nothing is null."""
-        if path not in self._arrays:
-            array = _decoded(self._fetch(path))
-            valid = None if array.null_count == 0 else _bits(array.is_valid())
-            self._arrays[path] = array, valid
-        return self._arrays[path]
+        found = self._arrays.get(path)
+        if found is None:
+            index = self.batch.schema.get_field_index(path[0]) if len(path) == 1 and self.is_flat else -1
+            array = self._fetch(path) if index < 0 else self.batch.column(index)
+            if isinstance(array, _LAYOUTS):
+                array = _decoded(array)
+            found = self._arrays[path] = array, None if array.null_count == 0 else _bits(array.is_valid())
+        return found
 
     def _fetch(self, path: tuple[str, ...]) -> pa.Array:
         array: Any = self.batch
@@ -92,6 +97,10 @@ class _Columns:
                 raise InvalidQuery(f"the batch has no column {'.'.join(path)!r} (of {kind})", column=".".join(path))
             array = array.column(index) if isinstance(array, pa.RecordBatch) else pc.struct_field(array, [index])
         return array
+
+
+_LAYOUTS = (pa.ExtensionArray, pa.RunEndEncodedArray, pa.DictionaryArray)
+"""The kinds of arrays that ``_decoded`` may change."""
 
 
 def _decoded(array: pa.Array) -> pa.Array:
@@ -146,8 +155,7 @@ def _range_truth(node: BothEnds, columns: _Columns) -> BoolArray:
     elif node.low.domain is Domain.FLOAT:
         found = match_doubles(_doubles(array), _closed(node.low), _closed(node.high))
     else:
-        split = _split_of(node.low, array)
-        low, high = _points_and_range(node.low, split)[1], _points_and_range(node.high, split)[2]
+        low, high = stored_range(node.low, array.type)[1], stored_range(node.high, array.type)[2]
         found = _match_stored(array, None, low, high)
     if found is None:
         found = _matches(node.low, array, columns.answers) & _matches(node.high, array, columns.answers)
@@ -223,31 +231,11 @@ def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
 # ---------------------------------------------------------------------- integers, dates, times, decimals
 
 
-def _points_and_range(
-    leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]] | None
-) -> tuple[list[int] | None, int | None, int | None]:
-    """The leaf as (points, low, high), in the integers that the array stores. If ``points`` is None, ``low`` and
-    ``high`` are the ends of a closed range. An end that is None means that the range has no end there.
-
-    ``split`` returns the largest stored integer that is not above a literal, and whether that integer equals the
-    literal. None means that the array stores the literals themselves.
-    """
-    if split is None and leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
-        return list(leaf.literals), None, None
-    ends = [(value, True) if split is None else split(value) for value in leaf.literals]
-    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
-        return [value for value, exact in ends if exact], None, None
-    at_least = ends[0][0] if ends[0][1] else ends[0][0] + 1
-    if leaf.op in (Op.LT, Op.LE):
-        return None, None, at_least - 1 if leaf.op is Op.LT else ends[0][0]
-    if leaf.op in (Op.GT, Op.GE):
-        return None, ends[0][0] + 1 if leaf.op is Op.GT else at_least, None
-    return None, at_least, ends[1][0]
-
-
 def _match_integers(values: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
     smallest, largest = _limits(values.dtype)
     if points is not None:
+        if len(points) == 1 and smallest <= points[0] <= largest:
+            return compared(np.equal, values, values.dtype.type(points[0]))
         return _any_equal(values, [point for point in points if smallest <= point <= largest])
     if (low is not None and low > largest) or (high is not None and high < smallest):
         return np.zeros(len(values), np.bool_)
@@ -283,17 +271,7 @@ def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
 
 def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     """Evaluates a leaf on integers, dates, times and decimals."""
-    return _match_stored(array, *_points_and_range(leaf, _split_of(leaf, array)))
-
-
-def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bool]] | None:
-    """Returns the argument ``split`` of ``_points_and_range``."""
-    if pa.types.is_decimal(array.type):
-        return functools.partial(_unscaled, scale=array.type.scale)
-    if leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
-        unit = NANOS[array.type.unit]
-        return lambda nanos: (nanos // unit, nanos % unit == 0)
-    return None
+    return _match_stored(array, *stored_range(leaf, array.type))
 
 
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
@@ -316,27 +294,6 @@ def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, hi
     if ((least >> 63) == most).all():  # every value fits in 64 bits
         return _match_integers(least, points, low, high)
     return _match_wide(least.view(np.uint64), most, points, low, high)
-
-
-def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
-    """``floor(value * 10**scale)``, and whether the result is exact. Digits far outside 128 bits are not computed."""
-    if isinstance(value, int):
-        return value * 10**scale, True
-    if not value:
-        return 0, True
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    size = value.adjusted() + scale
-    if size > 80:
-        return (-(10**80) if sign else 10**80), False
-    if size < -1:
-        return (-1 if sign else 0), False
-    number = int("".join(map(str, digits))) * (-1 if sign else 1)
-    shift = exponent + scale
-    if shift >= 0:
-        return number * 10**shift, True
-    below, rest = divmod(number, 10**-shift)
-    return below, rest == 0
 
 
 def _match_wide(least: Any, most: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
@@ -391,7 +348,7 @@ def _match_float(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     if leaf.op is Op.IS_NAN:
         nans: BoolArray = np.isnan(values)
         return nans
-    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+    if leaf.op in _EQUALITIES:
         return _any_equal(values, leaf.literals)
     found = match_doubles(values, *leaf.literals) if leaf.op is Op.BETWEEN else None
     result: BoolArray = _compare(leaf, values) if found is None else found
@@ -412,7 +369,7 @@ def _compare(leaf: BoundLeaf, values: Any) -> Any:
 
 def _match_bool(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     values = _bits(array)
-    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+    if leaf.op in _EQUALITIES:
         return _any_equal(values, leaf.literals)
     result: BoolArray = _compare(leaf, values)
     return result

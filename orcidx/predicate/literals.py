@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.nodes import NANOS, Domain, ExactTime, show_literal
+from orcidx.predicate.nodes import NANOS, BoundLeaf, Domain, ExactTime, Op, show_literal
 
-__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of"]
+__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "stored_range"]
 
 
 class Point(NamedTuple):
@@ -290,3 +292,48 @@ _CONVERTERS = {
     Domain.NULL: _to_nothing,
     Domain.NESTED: _to_nothing,
 }
+
+
+def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, int | None, int | None]:
+    """The leaf as (points, low, high), in the integers that an array of type ``kind`` stores. If ``points`` is None,
+    ``low`` and ``high`` are the ends of a closed range. An end that is None means that the range has no end there."""
+    split: Callable[[Any], tuple[int, bool]] | None = None
+    """The largest stored integer that is not above a literal, and whether it equals the literal. None means that the
+    array stores the literals themselves."""
+    if pa.types.is_decimal(kind):
+        split = functools.partial(_unscaled, scale=kind.scale)
+    elif leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
+        unit = NANOS[kind.unit]
+        split = lambda nanos: (nanos // unit, nanos % unit == 0)  # noqa: E731
+    if split is None and leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return list(leaf.literals), None, None
+    ends = [(value, True) if split is None else split(value) for value in leaf.literals]
+    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return [value for value, exact in ends if exact], None, None
+    at_least = ends[0][0] if ends[0][1] else ends[0][0] + 1
+    if leaf.op in (Op.LT, Op.LE):
+        return None, None, at_least - 1 if leaf.op is Op.LT else ends[0][0]
+    if leaf.op in (Op.GT, Op.GE):
+        return None, ends[0][0] + 1 if leaf.op is Op.GT else at_least, None
+    return None, at_least, ends[1][0]
+
+
+def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
+    """``floor(value * 10**scale)``, and whether the result is exact. Digits far outside 128 bits are not computed."""
+    if isinstance(value, int):
+        return value * 10**scale, True
+    if not value:
+        return 0, True
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    size = value.adjusted() + scale
+    if size > 80:
+        return (-(10**80) if sign else 10**80), False
+    if size < -1:
+        return (-1 if sign else 0), False
+    number = int("".join(map(str, digits))) * (-1 if sign else 1)
+    shift = exponent + scale
+    if shift >= 0:
+        return number * 10**shift, True
+    below, rest = divmod(number, 10**-shift)
+    return below, rest == 0

@@ -151,7 +151,7 @@ class Leaf(Node):
     negated: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "literals", tuple(canonical_literal(value) for value in self.literals))
+        object.__setattr__(self, "literals", tuple(map(canonical_literal, self.literals)))
         wanted = _LITERAL_COUNTS.get(self.op)
         if wanted is not None and len(self.literals) != wanted:
             raise InvalidQuery(f"{self.op.value} takes {wanted} literal(s), not {len(self.literals)}")

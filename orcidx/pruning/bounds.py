@@ -163,8 +163,8 @@ def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
     if op not in _COMPARISONS or leaf.negated:
         return False
     if op is Op.BETWEEN:
-        return high < literals[0] or low > literals[1]
-    for literal in literals:
+        return bool(high < literals[0] or low > literals[1])
+    for literal in literals:  # noqa: SIM110  a generator takes longer for one literal
         if within_bounds(op, low, high, literal)[0]:
             return False
     return True
@@ -203,7 +203,8 @@ class _Values:
         if op is Op.IN and len(literals) > FEW_LITERALS:
             return self._in_many()
         if op in _EQUALITIES:
-            return self._in(literals)
+            can, every = self._compared(Op.EQ, literals[0]) if len(literals) == 1 else self._in(literals)
+            return can, every & ~self.nan
         if op is Op.BETWEEN:
             low, high = self._compared(Op.GE, literals[0]), self._compared(Op.LE, literals[1])
             return low[0] & high[0], low[1] & high[1] & ~self.nan
@@ -233,12 +234,13 @@ class _Values:
         return within_bounds(op, low, high)
 
     def _in(self, literals: Sequence[Value]) -> tuple[Bools, Bools]:
+        """The result for values that are not NaN."""
         can, every = np.zeros(self.units, np.bool_), np.zeros(self.units, np.bool_)
         for literal in literals:
             possible, sure = self._compared(Op.EQ, literal)
             can |= possible
             every |= sure
-        return can, every & ~self.nan
+        return can, every
 
     def _in_many(self) -> tuple[Bools, Bools]:
         """Whether some literal is between the bounds. All units are tested at once, by the rank of their lower bounds

@@ -27,7 +27,7 @@ from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
-from orcidx.orc.types import OrcType, row_bytes
+from orcidx.orc.types import OrcType
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import run_all
@@ -92,17 +92,6 @@ class ColumnGroup:
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
-
-    @property
-    def row_bytes(self) -> float | None:
-        """The number of bytes of one row of all columns in Arrow. None if the types do not determine this number."""
-        total = 0.0
-        for column in self.columns:
-            size = row_bytes(column)
-            if size is None:
-                return None
-            total += size
-        return total
 
     def located(self, row: int) -> AbstractContextManager[None]:
         """Adds the file, the stripe and the row group of ``row`` to each error of this package."""
@@ -186,7 +175,10 @@ class ColumnGroup:
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
         """Reads the next rows of one column after the other in the caller's thread. ``claims`` counts the bytes of all
         columns together."""
-        return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
+        arrays = []
+        for cursor in self.cursors:
+            arrays.append(cursor.read(self.row, rows, batch_bytes, claims))
+        return arrays
 
 
 def read_groups(

@@ -15,11 +15,10 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import run_value
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.row_index import group_count
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.predicate import BoundPredicate, bind
-from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.file_scan import FileScan, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.storage import RangeReader
@@ -206,7 +205,7 @@ class FileQueue:
         self._in_use = [one for one in self._in_use if one.is_open]
         self._in_use.append(file)
         if self._counted:
-            self._count(file)
+            count_stripes(file.scan)
         self._fill()
         return file
 
@@ -219,16 +218,6 @@ class FileQueue:
             if job is None:
                 return
             self._opening.append(READERS.submit(partial(self._open, job, self._request, self._metrics)))
-
-    def _count(self, file: OpenFile) -> None:
-        metrics, reader = self._metrics, file.scan.reader
-        alive = len(file.scan.stripe_numbers())
-        metrics.files_skipped += alive == 0
-        metrics.stripes += len(reader.stripes)
-        metrics.stripes_skipped += len(reader.stripes) - alive
-        stride = reader.facts.row_index_stride
-        for stripe in reader.stripes:
-            metrics.row_groups += group_count(stripe.rows, stride)
 
     def __iter__(self) -> Iterator[OpenFile]:
         """The files one after the other. Each file is closed when the next one is requested."""

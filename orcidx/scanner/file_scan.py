@@ -41,7 +41,7 @@ from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, rea
 from orcidx.scanner.stripe_reader import Step, read_stripe
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["FileScan", "count_groups"]
+__all__ = ["FileScan", "count_groups", "count_stripes"]
 
 Requests = Generator[Fetch, Any, Any]
 
@@ -76,21 +76,25 @@ class FileColumns:
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the batches that ``read`` yields."""
-        with located(file=self.reader.name):
+        try:
             if self._values:
                 self._wanted_constants()
             metadata = self.reader.tail.footer.user_metadata
             return with_schema_metadata(self.schema_plan.schema, metadata, self.request.schema)
+        except OrcidxError as error:
+            error.at(file=self.reader.name)
+            raise
 
     @cached_property
     def plan(self) -> ColumnPlan:
         """The columns that are decoded, with their readers and options."""
         try:
-            times = self.schema_plan.timestamps
+            asked = self.schema_plan.asked
+            times = asked.timestamps
             if not any(times):
-                return self.schema_plan.columns((False,) * len(times))
+                return asked.columns((False,) * len(times))
             fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
-            return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in times))
+            return asked.columns(tuple(not all(map(fits, nodes)) for nodes in times))
         except OrcidxError as error:
             error.at(file=self.reader.name)
             raise
@@ -113,10 +117,11 @@ class FileColumns:
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
         """Pairs (name, value) for the names in the predicate that are not columns of the file."""
-        if not self.schema_plan.predicate_constants:
+        constants = self.schema_plan.asked.predicate_constants
+        if not constants:
             return ()
         with located(file=self.reader.name):
-            asked = {path[0]: self.valued(source) for path, source in self.schema_plan.predicate_constants.items()}
+            asked = {path[0]: self.valued(source) for path, source in constants.items()}
             return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -179,7 +184,8 @@ class FileScan:
     def pruner(self) -> FilePruner:
         plan = self.columns.schema_plan
         try:
-            where, places, nodes = plan.where, plan.places, plan.nodes
+            where, asked = plan.where, plan.asked
+            places, nodes, stored = asked.places, asked.nodes, asked.stored
         except OrcidxError as error:
             error.at(file=self.reader.name)
             raise
@@ -187,15 +193,14 @@ class FileScan:
         indexes: Sequence[Evidence] = ()
         notes: list[Note] = []
         if where is not None:
-            if plan.predicate_constants:
-                constants = {path: self.columns.valued(source) for path, source in plan.predicate_constants.items()}
+            if asked.predicate_constants:
+                constants = {path: self.columns.valued(source) for path, source in asked.predicate_constants.items()}
                 constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
-            if self.file_index is not None:
+            if self.job.file_index is not None and self.file_index is not None:
                 rows, strict = self.reader.tail.footer.rows, self.options.strict_index
                 indexes = index_evidence(self.file_index, self.reader.root, rows, strict=strict)
             notes += self.index_notes
-        asked = {path: node for path, node in places.items() if node is not None}
-        columns = PrunedColumns(self.reader, nodes, asked, self.options)
+        columns = PrunedColumns(self.reader, nodes, stored, self.options)
         return FilePruner(columns, where, self.wanted_rows, places, constant, indexes, notes)
 
     @cached_property
@@ -266,16 +271,15 @@ class FileScan:
             return
         held = yield from held_stripe(self.reader, self.columns.schema_plan, decision)
         whole = self.reader.whole()
-        source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
-        if source is not None and decision.rows.may.is_all and count is None:
-            batch = self._decoded(decision.stripe, source)
+        if self.request.where is None and decision.rows.may.is_all and count is None:
+            source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
+            batch = None if source is None else self._decoded(decision.stripe, source)
             if batch is not None:
                 yield batch
                 return
         plan, read_ahead = self.columns.plan, 0
         if whole is None:
-            columns = sum([len(column.ids) for column in (*plan.output, *plan.predicate)])
-            read_ahead = piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
+            read_ahead = piece_bytes(plan.decoded, self.options, is_local=self.reader.storage.is_local)
         stripe = OpenStripe(
             self.reader,
             decision.stripe,
@@ -379,3 +383,15 @@ def count_groups(scan: FileScan, decision: StripeDecision) -> None:
         kept = int(may.any_in(bounds).sum())
     scan.metrics.row_groups_kept += kept
     scan.metrics.rows_considered += may.count
+
+
+def count_stripes(scan: FileScan) -> None:
+    """Adds the numbers of stripes and row groups of a file to the metrics of the scan."""
+    metrics, reader = scan.metrics, scan.reader
+    alive = len(scan.stripe_numbers())
+    metrics.files_skipped += alive == 0
+    metrics.stripes += len(reader.stripes)
+    metrics.stripes_skipped += len(reader.stripes) - alive
+    stride = reader.facts.row_index_stride
+    for stripe in reader.stripes:
+        metrics.row_groups += group_count(stripe.rows, stride)

@@ -8,7 +8,7 @@ from typing import Any
 
 from orcidx.spellings import counted, size_text
 
-__all__ = ["ScanMetrics"]
+__all__ = ["ScanMetrics", "StageTimer", "add_counts"]
 
 
 class StageTimer:
@@ -64,3 +64,10 @@ class ScanMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def add_counts(metrics: ScanMetrics, other: ScanMetrics) -> None:
+    """Adds the counts of a part of an iteration. The seconds of the part are not added."""
+    for name, value in other.__dict__.items():
+        if name != "seconds":
+            setattr(metrics, name, getattr(metrics, name) + value)

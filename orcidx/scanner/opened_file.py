@@ -1,5 +1,6 @@
-"""``OpenedFile``: reads all rows of a local file that the caller has opened, without opening it again. One call decodes
-each stripe (``small_stripes``).
+"""Reads rows of a local file that the caller has opened, without opening it again. ``OpenedFile`` reads all rows: one
+call decodes each stripe (``small_stripes``). ``rows_that_match`` reads the rows that match a predicate, if all of them
+go into one table.
 
 Opening a file again creates a reader, a scan and a pruner, and the scan runs a chain of generators for each stripe.
 Together they take some two hundred Python calls, as long as decoding a hundred thousand integers.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orcidx.fetching.drive import run, run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -19,13 +21,14 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.scanner.file_scan import FileScan, count_groups, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, is_for_one_call, is_one_read, read_at_once
 from orcidx.storage import ReadMetrics
-from orcidx.storage.local import reopened
+from orcidx.storage.local import lent, reopened
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["OpenedFile", "opened_file"]
+__all__ = ["OpenedFile", "opened_file", "rows_that_match"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,11 +88,40 @@ class OpenedFile:
 def opened_file(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> OpenedFile | None:
     """The file of a reader that is open, if the file at the path of the job is still this file. None if the file must
     be opened again, for example because its metadata was read with other limits."""
-    tail = reader.tail
-    if job.fingerprint is None or tail.footer.encryption is not None:
-        return None
-    if tail.limits != limits.for_file(tail.size):
+    if not _is_known(reader, job, limits):
         return None
     reads = ReadMetrics()
     file = reopened(reader.storage, job.source.location, reads)
     return None if file is None else OpenedFile(reader, file, reads)
+
+
+def _is_known(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> bool:
+    tail = reader.tail
+    return (
+        job.fingerprint is not None
+        and tail.footer.encryption is None
+        and (tail.limits is limits or tail.limits == limits.for_file(tail.size))
+    )
+
+
+def rows_that_match(
+    reader: OrcReader, job: FileJob, request: ScanRequest, limits: MetadataLimits
+) -> tuple[FileScan, list[pa.RecordBatch]] | None:
+    """The rows of an open file that match the predicate, as batches, with the scan that has read them. None if the file
+    must be opened again, as in ``opened_file``."""
+    if not _is_known(reader, job, limits):
+        return None
+    storage = lent(reader.storage, job.source.location, request.options)
+    if storage is None:
+        return None
+    scan = FileScan(reader.through(storage), job, request, ScanMetrics())
+    batches: list[pa.RecordBatch] = []
+    numbers = scan.stripe_numbers()
+    count_stripes(scan)
+    for number in numbers:
+        decision = run_value(scan.decide(number), storage)
+        count_groups(scan, decision)
+        batches += run(scan.read(decision), storage)
+    scan.metrics.requests += storage.metrics.requests
+    scan.metrics.bytes_read += storage.metrics.bytes_fetched
+    return scan, batches

@@ -3,7 +3,7 @@ once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -29,17 +29,12 @@ class RowWidth:
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
-    def learn(self, *groups: ColumnGroup) -> None:
-        """Computes the size of a row from the types, if all types of every column group have a fixed size. Groups
-        without columns are left out."""
-        sizes: dict[ColumnGroup, tuple[int, float]] = {}
-        for group in groups:
-            if group.columns:
-                size = group.row_bytes
-                if size is None:
-                    return
-                sizes[group] = 1, size
-        self.known, self.seen = True, sizes
+    def learn(self, sizes: Mapping[ColumnGroup, float | None]) -> None:
+        """Takes the number of bytes of a row of each column group, if all types of every group have a fixed size. The
+        number is None for a group with other types."""
+        if None not in sizes.values():
+            self.known = True
+            self.seen = {group: (1, size) for group, size in sizes.items() if size is not None and group.columns}
 
     def next_rows(self, *groups: ColumnGroup) -> int:
         """The number of rows that fit into a batch. Only the given column groups are included. If no groups are given,

@@ -29,8 +29,8 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
-from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.opened_file import opened_file
+from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
+from orcidx.scanner.opened_file import opened_file, rows_that_match
 from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint
@@ -66,8 +66,8 @@ class SmallFiles:
         options = request.options
         self._request = request
         self._metrics = metrics
-        self._opening = metrics.stage("open")
-        self._decoding = metrics.stage("decode")
+        self._opening = StageTimer(metrics.seconds, "open")
+        self._decoding = StageTimer(metrics.seconds, "decode")
         self._tails_alone = tails_alone
         self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
         self._limits = MetadataLimits.of(options)
@@ -100,9 +100,11 @@ class SmallFiles:
         return found
 
     def _take_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
-        """Returns all rows of a file that the caller has opened."""
-        if job.stripes is not None or self._request.where is not None or self._tails_alone:
+        """Returns all rows of a file that the caller has opened, or all matching rows."""
+        if job.stripes is not None or self._tails_alone:
             return None
+        if self._request.where is not None:
+            return self._filter_large(reader, job)
         file = opened_file(reader, job, self._limits)
         if file is None:
             return None
@@ -123,6 +125,26 @@ class SmallFiles:
         self._count(reader.stripes, reader.facts.row_index_stride, is_out=False)
         footer = reader.tail.footer
         return SmallRows(footer.rows, batches, partial(self._schema, plan, footer.user_metadata), footer.rows)
+
+    def _filter_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
+        """Returns the matching rows of a file that the caller has opened, if all of them go into one table. For a
+        request without columns the rows are only counted."""
+        request = self._request
+        if not request.for_table or request.limit is not None or request.columns == ():
+            return None
+        try:
+            with self._decoding:
+                found = rows_that_match(reader, job, request, self._limits)
+        except (OrcidxError, OSError):  # as in ``take``; OSError: the caller has closed the file meanwhile
+            return None
+        if found is None:
+            return None
+        scan, batches = found
+        add_counts(self._metrics, scan.metrics)
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+        return SmallRows(rows, batches, partial(getattr, scan.columns, "schema"), reader.tail.footer.rows)
 
     def give_up(self) -> None:
         """Stops trying files."""

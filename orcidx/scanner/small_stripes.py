@@ -118,7 +118,7 @@ def read_at_once(
     recipe = plan.recipe
     if recipe is None:
         return None
-    columns = plan.columns(())
+    columns = plan.asked.columns(())
     wanted = AtOnce(recipe, columns.output, columns.output_options, plan.dictionaries)
     arrays = arrays_at_once(wanted, facts, information, footer, source, request=request, metrics=metrics)
     return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=columns.schema)

@@ -16,7 +16,7 @@ import numpy as np
 from orcidx.planner.column_plan import StripeRows
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FIRST_ROWS", "FIRST_OF_ALL_ROWS", "SpanPlan"]
+__all__ = ["FIRST_OF_ALL_ROWS", "FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
 """The number of rows of the first read of a stripe, if the width of its rows is not known yet, or if the caller may

@@ -37,6 +37,8 @@ class StripeFilter:
         """Whether the predicate is evaluated for any row."""
         self.asks_all = self.tests and self.rows.must.is_empty
         """Whether the predicate is evaluated for all rows that may match."""
+        self.reads_all = self.asks_all or True in self.columns.returned
+        """Whether the predicate's columns are decoded for all rows that may match."""
         self.names = list(self.columns.predicate_names)
         """The names in the predicate: of the columns, and then of the constants."""
         for name, _ in self.constants:
@@ -60,7 +62,7 @@ class StripeFilter:
         """Whether the predicate's columns are decoded for a span. This is the case if an output has one of these
         columns, or if the predicate is evaluated for the span. A predicate of constants alone, such as ``p + 0 = 2``,
         has no columns to decode, but is still evaluated."""
-        return True in self.columns.returned or self.asks(start, stop)
+        return self.reads_all or self.asks(start, stop)
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
         """The rows of a span that match, computed from the predicate's columns. None means all rows."""

@@ -78,7 +78,7 @@ class StripeGroups:
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
         self.width = RowWidth(options)
-        self.width.learn(self.first, self.rest)
+        self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
 
 
 @dataclass
@@ -88,7 +88,6 @@ class StripeReader:
     ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
     While ``goes_on`` is False, nothing is decoded ahead, except after several spans without matching rows. ``count``: a
     function that receives the number of matching rows of each span. If it is given, no batches are made.
-    ``takes_all``: whether the caller takes all rows of the stripe, so the first batch need not be early.
     """
 
     stripe: OpenStripe
@@ -97,24 +96,18 @@ class StripeReader:
     options: ReadOptions
     fetches: DataFetches
     filter: StripeFilter
+    spans: SpanPlan
     goes_on: Callable[[], bool] = bool
     count: Callable[[int], None] | None = None
-    takes_all: bool = False
     waiting: list[Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
-    spans: SpanPlan = field(init=False)
     behind: SpanBehind = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.columns
         where = self.filter.where if self.filter.tests else None
         self.groups = groups = StripeGroups(self.stripe, plan, self.rows, self.options, where)
-        self.alive = self.rows.may.any_in(self.rows.bounds)
-        most = self.options.batch_size
-        if self.filter.tests:
-            most = FIRST_OF_ALL_ROWS if self.takes_all and groups.width.known else FIRST_ROWS
-        self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
         threads = thread_count(use_threads=self.options.use_threads)
         self.ahead = self._decoder(threads) if threads > 1 and groups.both else None
         others = OtherColumns(groups.rest, groups.width, self.ahead, alone=not groups.first.columns)
@@ -138,12 +131,13 @@ class StripeReader:
                 self.stripe.wasted = ahead.wasted
 
     def _run(self) -> Step:
+        alive = self.rows.alive
         if not self.filter.tests:
             self.dense, self.together = True, self.rows.may.is_all
-            yield from self.fetches.fetch(self.groups.first.plan(self.alive) + self.groups.rest.plan(self.alive))
+            yield from self.fetches.fetch(self.groups.first.plan(alive) + self.groups.rest.plan(alive))
         else:
-            others = (lambda: self.groups.rest.plan(self.alive)) if self.groups.rest.columns else None
-            yield from self.fetches.fetch_first(self.groups.first.plan(self.alive), others)
+            others = (lambda: self.groups.rest.plan(alive)) if self.groups.rest.columns else None
+            yield from self.fetches.fetch_first(self.groups.first.plan(alive), others)
         ahead, behind = self.ahead, self.behind
         while planned := self.spans.plan(self.groups.width.next_rows(), dense=self.dense or self.count is not None):
             if ahead is not None and ahead.has_room and self._goes_on:
@@ -211,7 +205,7 @@ class StripeReader:
 
     def _filter(self, start: int, stop: int) -> Survivors | None:
         """Decodes the predicate's columns over a span and finds the matching rows."""
-        if not self.filter.reads(start, stop):
+        if not (self.filter.reads_all or self.filter.reads(start, stop)):
             mask, count = self.filter.wanted(start, stop)
             return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)
         found, others = self._read_first(start, stop - start)
@@ -253,7 +247,7 @@ class StripeReader:
         if not self.columns.rest:
             return False
         bounds = self.rows.bounds
-        looked = self.alive & (bounds[:-1] < examined)
+        looked = self.rows.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE_SHARE * int(looked.sum()))
         return len(groups_of(self.waiting, bounds)) >= most
 
@@ -270,7 +264,7 @@ class StripeReader:
         batches of the waiting rows. After this call, the scan reads all columns together."""
         self.dense = True
         first = self.waiting[0].start
-        groups = self.alive & (self.rows.bounds[1:] > first)
+        groups = self.rows.alive & (self.rows.bounds[1:] > first)
         yield from self.fetches.fetch(self.groups.rest.plan(groups))
         for found in self.waiting:
             yield from self._batches(found)
@@ -327,10 +321,15 @@ def read_stripe(
 
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
     memory that the stripe may use. ``count``: a function that receives numbers of matching rows. If it is given, no
-    batches are made, and the plan must have no output columns. ``takes_all``: see ``StripeReader``.
+    batches are made, and the plan must have no output columns. ``takes_all``: whether the caller takes all rows, so the
+    first batch need not be early.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
         fetches = DataFetches(stripe, options, requests, share)
         tests = StripeFilter(columns, where, rows, constants)
-        yield from StripeReader(stripe, columns, rows, options, fetches, tests, goes_on, count, takes_all).run()
+        most = options.batch_size
+        if tests.tests:
+            most = FIRST_OF_ALL_ROWS if takes_all and None not in columns.widths else FIRST_ROWS
+        spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most)
+        yield from StripeReader(stripe, columns, rows, options, fetches, tests, spans, goes_on, count).run()

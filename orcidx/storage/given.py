@@ -29,6 +29,10 @@ class ReaderAtHand:
         self._size = size
         self._gap, self._merge_size = merge_limits(options, is_local=True)
 
+    def merges_with(self, options: RequestOptions) -> bool:
+        """Whether a reader that is opened with ``options`` merges ranges in the same way."""
+        return (self._gap, self._merge_size) == merge_limits(options, is_local=True)
+
     @property
     def identity(self) -> tuple[Any, ...] | None:
         return None

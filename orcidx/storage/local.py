@@ -35,7 +35,17 @@ from orcidx.threads.waiting import Mutex
 if TYPE_CHECKING:
     from orcidx.storage.stores import Sink
 
-__all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source", "reopened"]
+__all__ = [
+    "STORE",
+    "LentLocalReader",
+    "LocalReader",
+    "LocalSink",
+    "LocalStore",
+    "lent",
+    "local_path_of",
+    "local_source",
+    "reopened",
+]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call on every system.
@@ -233,6 +243,37 @@ def reopened(storage: RangeReader, path: str, metrics: ReadMetrics) -> LocalFile
     except OSError:
         return None
     return file.counted_by(metrics) if found == storage.identity else None
+
+
+class LentLocalReader(LocalReader):
+    """Reads a file through a reader of the caller, with its own ``metrics``. It can read as long as the caller's reader
+    is open. Closing it leaves the caller's reader open."""
+
+    def __init__(self, owner: LocalReader, file: LocalFile, metrics: ReadMetrics) -> None:
+        self.__dict__.update(owner.__dict__)
+        self.metrics = metrics
+        self._local_file = file
+        self._owner = owner
+
+    @property
+    def _fd(self) -> int | None:  # type: ignore[override]
+        return self._owner._fd
+
+    def close(self) -> None:
+        """Leaves the caller's reader open."""
+
+    def __del__(self) -> None:
+        pass
+
+
+def lent(storage: RangeReader, path: str, options: RequestOptions) -> LentLocalReader | None:
+    """The file of an open reader, as if it was opened again at ``path`` with these options. None if another file may be
+    there by now, and for a mapped file or another storage."""
+    if not isinstance(storage, LocalReader) or not storage.merges_with(options):
+        return None
+    metrics = ReadMetrics()
+    file = reopened(storage, path, metrics)
+    return None if file is None else LentLocalReader(storage, file, metrics)
 
 
 def _identity(status: os.stat_result) -> tuple[Any, ...]:

@@ -47,6 +47,8 @@ PLACES = {
     "small_files._decoded": "small files",
     "small_files.take": "small files",
     "small_files._take_large": "small files",
+    "small_files._filter_large": "small files",
+    "opened_file.rows_that_match": "small files",
     "opened_file.batches": "one-call stripes",
     "opened_file._source": "one-call stripes",
     "small_files._filtered": "small files filtered",

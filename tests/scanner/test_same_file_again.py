@@ -9,11 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import orcidx
+from orcidx.scanner.file_scan import FileScan
+from orcidx.storage.local import SMALL_FILE, LocalReader
 
 
 def test_a_file_is_read_as_often_as_it_is_named(tmp_path: Path) -> None:
@@ -46,6 +50,87 @@ def test_changes_within_a_second_and_a_size(tmp_path: Path) -> None:
     assert orcidx.read_table(path)["x"].to_pylist() == [9]
     path.write_bytes(other)
     assert orcidx.read_table(path)["x"].to_pylist() == [8]
+
+
+def _keys(path: Path, rows: int = 120_000) -> pa.Table:
+    """Writes a file of several stripes that is too large to be read at once, and waits until its version is known."""
+    numbers = np.random.default_rng(rows)
+    table = pa.table({"k": numbers.permutation(rows), "v": numbers.random(rows)})
+    orcidx.write_table(table, path, stripe_size=1 << 18)
+    assert path.stat().st_size > SMALL_FILE
+    while LocalReader(str(path)).identity is None:
+        time.sleep(0.02)
+    return table
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the files that are opened."""
+    found: list[str] = []
+    inner = LocalReader.__init__
+
+    def init(self: LocalReader, path: str, **options: Any) -> None:
+        found.append(path)
+        inner(self, path, **options)
+
+    monkeypatch.setattr(LocalReader, "__init__", init)
+    return found
+
+
+def test_rows_of_an_open_file_are_read_without_opening_it_again(tmp_path: Path, opened: list[str]) -> None:
+    path = tmp_path / "keys.orc"
+    table = _keys(path)
+    one = [{"k": table["k"][55_555].as_py(), "v": table["v"][55_555].as_py()}]
+    with orcidx.open(path) as file:
+        assert len(file.stripes) > 2
+        opened.clear()
+        where = orcidx.col("k") == one[0]["k"]
+        assert file.scan(where=where).to_table().to_pylist() == one
+        for threads in (False, True):
+            assert file.scan(where="k >= 0", use_threads=threads).to_table() == table
+            assert file.scan(["v"], where="k < 500000 or v is null", use_threads=threads).to_table()[
+                "v"
+            ].to_pylist() == [v for k, v in zip(table["k"].to_pylist(), table["v"].to_pylist()) if k < 500_000]
+        assert file.scan(where="k = -1").to_table() == table.slice(0, 0)
+        assert opened == []
+        # the other passes have an open file of their own
+        assert file.scan(where=where).count_rows() == 1
+        assert next(file.scan(where=where).to_batches()).to_pylist() == one
+        assert file.scan(where=where, limit=1).to_table().to_pylist() == one
+        assert file.scan(where=where, merge_gap=0).to_table().to_pylist() == one
+        assert len(opened) == 4
+        scan = file.scan(where=where)
+    assert scan.to_table().to_pylist() == one, "the file was closed, but scans of it can still be read"
+    assert len(opened) == 5
+
+
+def test_rows_of_an_open_file_that_is_closed_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _keys(tmp_path / "keys.orc")
+    file = orcidx.open(tmp_path / "keys.orc")
+    inner = FileScan.decide
+
+    def decide(self: FileScan, stripe: int) -> Any:
+        if stripe == 1:
+            file.close()
+        return inner(self, stripe)
+
+    monkeypatch.setattr(FileScan, "decide", decide)
+    scan = file.scan(where="k >= 0", use_threads=False)
+    assert scan.to_table() == table
+    assert file.closed
+
+
+def test_rows_of_an_open_file_that_was_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "keys.orc"
+    _keys(path)
+    with orcidx.open(path) as file:
+        _keys(tmp_path / "other.orc", rows=90_000)
+        (tmp_path / "other.orc").replace(path)
+        with pytest.raises(orcidx.StorageError, match="changed since it was opened"):
+            file.scan(where="k >= 0").to_table()
+        path.unlink()
+        with pytest.raises(orcidx.FileGone):
+            file.scan(where="k >= 0").to_table()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, OrcidxError, Unsupported, located
+from orcidx.errors import CorruptFile, OrcidxError, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle
@@ -220,12 +220,15 @@ class ColumnReader:
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
         """Seeks to the start of a row group, in this node and all nodes below. ``positions``: the row-index positions
         of the row group, by column id."""
-        with located(column=self.node.dotted):
+        try:
             self._pending = 0
             mine = positions[self.node.id]
             if self._present is not None:
                 self._present.seek(mine)
             self._seek_values(mine, positions)
+        except OrcidxError as error:
+            error.at(column=self.node.dotted)
+            raise
 
     def skip(self, n: int) -> None:
         """Skips ``n`` rows of the parent."""
