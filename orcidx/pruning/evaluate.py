@@ -208,8 +208,10 @@ def evaluate(
         if may.count == must.count:  # everything is decided
             break
         may, must = evaluation.add_evidence(root, may, one)
-    notes = list(dict.fromkeys([*evaluation.notes, *(note for one in evidence for note in one.notes)]))
-    return Outcome(root, span, may, must, tuple(evaluation.states), tuple(notes))
+    notes = list(evaluation.notes)
+    for one in evidence:
+        notes += one.notes
+    return Outcome(root, span, may, must, tuple(evaluation.states), tuple(dict.fromkeys(notes)))
 
 
 class _Evaluation:
