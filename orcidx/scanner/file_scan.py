@@ -18,13 +18,14 @@ from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
+from orcidx.orc.dictionary import StreamData
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS
 from orcidx.paimon.file_index import FileIndex
-from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -38,7 +39,7 @@ from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
-from orcidx.scanner.stripe_reader import Step, read_stripe
+from orcidx.scanner.stripe_reader import Caller, Step, read_stripe
 from orcidx.storage.local_file import LocalFile
 
 __all__ = ["FileScan", "count_groups"]
@@ -243,11 +244,16 @@ class FileScan:
         return StripeRequests(self.reader, self.options, selective=selective)
 
     def read(
-        self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
+        self,
+        decision: StripeDecision,
+        share: Share | None = None,
+        count: Callable[[int], None] | None = None,
+        *,
+        pauses: bool = False,
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
         use. None means the whole memory of the scan. ``count``: a function for a request without columns. It receives
-        numbers of rows, and no batches are made."""
+        numbers of rows, and no batches are made. ``pauses``: see ``Caller``."""
         # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
         pruner: FilePruner | None = self.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
@@ -261,32 +267,25 @@ class FileScan:
             if batch is not None:
                 yield batch
                 return
-        plan, read_ahead = self.columns.plan, 0
-        if whole is None:
-            columns = sum([len(column.ids) for column in (*plan.output, *plan.predicate)])
-            read_ahead = piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
-        stripe = OpenStripe(
-            self.reader,
-            decision.stripe,
-            index=decision.index,
-            read_ahead=read_ahead,
-            limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
-            dictionaries=self.columns.dictionaries,
-            held=held,
-            fetched=fetched,
-            ahead_bytes=self.options.io_bytes // 4,
-        )
+        stripe = _opened(self, decision, held, fetched, in_memory=whole is not None)
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
+
+        rows = decision.rows
+        if self.request.tests_each and self.request.where is not None:
+            rows = replace(rows, must=RowSelection.none(rows.may.length))  # no row is marked as certainly matching
+
+        def goes_on() -> bool:
+            return count is not None or self.request.for_table or self.metrics.rows_returned > 0
+
         steps = read_stripe(
             stripe,
-            plan,
-            _tested(self.request, decision),
+            self.columns.plan,
+            rows,
             self.options,
             constants=self.columns.constants,
             requests=requests,
             share=share,
-            goes_on=lambda: count is not None or self.request.for_table or self.metrics.rows_returned > 0,
-            count=count,
+            caller=Caller(goes_on, count, pauses),
         )
         answer = None
         try:
@@ -328,6 +327,29 @@ class FileScan:
         return None if batch is None else self.columns.complete(batch)
 
 
+def _opened(
+    scan: FileScan, decision: StripeDecision, held: Held | None, fetched: StreamData, *, in_memory: bool
+) -> OpenStripe:
+    """Opens the streams of a stripe. ``held``: the bytes of the stripe, if they were read at once. ``fetched``: the
+    streams that were read for the decision. ``in_memory``: whether the bytes of the whole file are in memory."""
+    reader, plan, options = scan.reader, scan.columns.plan, scan.options
+    read_ahead = 0
+    if not in_memory:
+        columns = sum([len(column.ids) for column in (*plan.output, *plan.predicate)])
+        read_ahead = piece_bytes(columns, options, is_local=reader.storage.is_local)
+    return OpenStripe(
+        reader,
+        decision.stripe,
+        index=decision.index,
+        read_ahead=read_ahead,
+        limits=stripe_limits(reader.stripes[decision.stripe], options),
+        dictionaries=scan.columns.dictionaries,
+        held=held,
+        fetched=fetched,
+        ahead_bytes=options.io_bytes // 4,
+    )
+
+
 def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
     """Text columns that have a dictionary in each stripe. All footers must have been read."""
     direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
@@ -345,15 +367,6 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
-
-
-def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
-    row, then no row is marked as certainly matching."""
-    rows = decision.rows
-    if not request.tests_each or request.where is None:
-        return rows
-    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
