@@ -177,8 +177,10 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
             assert pa.Table.from_batches(batches).equals(expected.select(batches[0].schema.names))
 
 
-def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The error is the one that a single thread finds first, and all rows before it are returned."""
+def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the one that a single thread finds first, and all rows before it are returned. All stripes are read
+    at the same time, because decoding ahead may seek past the damage."""
+    monkeypatch.setattr(stripes_together, "_first_together", lambda sizes, *_: len(sizes))
     data = Path(path).read_bytes()
     failures = 0
     for _ in range(25):
@@ -189,11 +191,7 @@ def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> N
         file.write_bytes(damaged)
         _, failed, _ = same_for_all(str(file), counters=False, where="noise > 100", batch_size=500)
         failures += bool(failed)
-        if failed:
-            for threads in THREADS:
-                pa.set_cpu_count(threads)
-                with orcidx.open(file) as opened, pytest.raises(OrcidxError):
-                    opened.scan(where="noise > 100").to_table()
+        same_for_all(str(file), counters=False, where="noise > 100", rows=1 << 20)
     assert failures > 4
 
 
