@@ -25,7 +25,7 @@ from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS
 from orcidx.paimon.file_index import FileIndex
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -270,17 +270,13 @@ class FileScan:
         stripe = _opened(self, decision, held, fetched, in_memory=whole is not None)
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
 
-        rows = decision.rows
-        if self.request.tests_each and self.request.where is not None:
-            rows = replace(rows, must=RowSelection.none(rows.may.length))  # no row is marked as certainly matching
-
         def goes_on() -> bool:
             return count is not None or self.request.for_table or self.metrics.rows_returned > 0
 
         steps = read_stripe(
             stripe,
             self.columns.plan,
-            rows,
+            _tested(self.request, decision),
             self.options,
             constants=self.columns.constants,
             requests=requests,
@@ -367,6 +363,15 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
+
+
+def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
+    """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
+    row, then no row is marked as certainly matching."""
+    rows = decision.rows
+    if not request.tests_each or request.where is None:
+        return rows
+    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
