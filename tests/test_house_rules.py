@@ -87,7 +87,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "orc_writer/file_layout.FileLayout": (11, 6),
         "planner/schema_plan.SchemaPlan": (4, 17),
         "scanner/file_scan.FileScan": (10, 13),
-        "scanner/stripe_reader.StripeReader": (15, 15),
+        "scanner/stripe_reader.StripeReader": (14, 15),
     },
 }
 """Why a class has more fields or methods than allowed, and its numbers of both. The list and its numbers may only

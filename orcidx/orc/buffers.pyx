@@ -335,6 +335,23 @@ def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entri
     return total
 
 
+def gathered_size(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None, *,
+                  int64_t uniform=-1):
+    """Returns the sum of the lengths of the entries that ``count`` indexes select. The arguments are as in
+    ``gather_offsets``."""
+    cdef int64_t i, total = 0
+    cdef uint64_t pair
+    if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
+        raise ValueError("there are too few indexes")
+    if uniform >= 0:
+        return count * uniform
+    with nogil:
+        for i in range(count):
+            pair = load_word(&entries[indexes[i]])
+            total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
+    return total
+
+
 cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
                                  int64_t total, uint8_t* out, int width) noexcept nogil:
     """Copies up to ``total`` bytes of entries. For an entry of at most ``width`` bytes, ``width`` bytes are moved.

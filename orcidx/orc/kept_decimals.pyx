@@ -8,6 +8,7 @@ without going through the caches.
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memmove
 
+from orcidx.orc.bit_unpack cimport use_avx2
 from orcidx.orc.decimals cimport (
     BLOCK, NARROW, check, next_decimals, next_short_decimals, refuse_status, rounding_of, widen_values,
 )
@@ -15,6 +16,60 @@ from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, widen_streaming
 from orcidx.orc.window cimport Window
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #include <immintrin.h>
+    /* For each set of kept values among four: the halves of the kept values, and then of the others. */
+    #define ORCIDX_FOUR(a, b, c, d) {2 * a, 2 * a + 1, 2 * b, 2 * b + 1, 2 * c, 2 * c + 1, 2 * d, 2 * d + 1}
+    static const int32_t orcidx_places[16][8] = {
+        ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(1, 0, 2, 3), ORCIDX_FOUR(0, 1, 2, 3),
+        ORCIDX_FOUR(2, 0, 1, 3), ORCIDX_FOUR(0, 2, 1, 3), ORCIDX_FOUR(1, 2, 0, 3), ORCIDX_FOUR(0, 1, 2, 3),
+        ORCIDX_FOUR(3, 0, 1, 2), ORCIDX_FOUR(0, 3, 1, 2), ORCIDX_FOUR(1, 3, 0, 2), ORCIDX_FOUR(0, 1, 3, 2),
+        ORCIDX_FOUR(2, 3, 0, 1), ORCIDX_FOUR(0, 2, 3, 1), ORCIDX_FOUR(1, 2, 3, 0), ORCIDX_FOUR(0, 1, 2, 3),
+    };
+    /* Moves the kept ones of four values to the front of `out`, which has room for four. Returns their number. */
+    __attribute__((target("avx2,popcnt"))) static inline int orcidx_keep_four(
+            const int64_t* values, uint32_t mask, int64_t* out) {
+        uint32_t set = (mask * 0x01020408u >> 24) & 15;
+        __m256i order = _mm256_loadu_si256((const __m256i*)orcidx_places[set]);
+        __m256i four = _mm256_loadu_si256((const __m256i*)values);
+        _mm256_storeu_si256((__m256i*)out, _mm256_permutevar8x32_epi32(four, order));
+        return __builtin_popcount(set);
+    }
+    /* Copies the kept values to memory that has room for all values. Returns their number. */
+    __attribute__((target("avx2,popcnt"))) static int64_t orcidx_keep_fours(
+            const int64_t* values, const uint8_t* mask, int64_t rows, int64_t* out) {
+        int64_t i = 0, k = 0;
+        for (; i + 8 <= rows; i += 8) {
+            uint64_t word;
+            memcpy(&word, mask + i, 8);
+            if (!word) continue;
+            if (word == ORCIDX_ONES) {
+                memmove(out + k, values + i, 64);
+                k += 8;
+                continue;
+            }
+            k += orcidx_keep_four(values + i, (uint32_t)word, out + k);
+            k += orcidx_keep_four(values + i + 4, (uint32_t)(word >> 32), out + k);
+        }
+        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; }
+        return k;
+    }
+    #else
+    static int64_t orcidx_keep_fours(const int64_t* values, const uint8_t* mask, int64_t rows, int64_t* out) {
+        int64_t i = 0, k = 0;
+        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; }
+        return k;
+    }
+    #endif
+    """
+    int64_t keep_fours "orcidx_keep_fours"(const int64_t* values, const uint8_t* mask, int64_t rows,
+                                           int64_t* out) noexcept nogil
+
 
 cdef enum:
     LINE = 4                # the number of values in a cache line
@@ -43,7 +98,10 @@ cdef int put(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) 
     # Stores the kept values of a block of up to BLOCK values, widened to 128 bits. Streaming stores write only whole
     # cache lines.
     cdef int64_t whole
-    to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
+    if use_avx2:
+        to.waiting += keep_fours(block, mask, step, to.near + to.waiting)
+    else:
+        to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
     if not to.streaming:
         widen_values(to.near, to.waiting, to.out)
         to.out += 16 * to.waiting

@@ -109,6 +109,14 @@ class OrcReader:
         whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
         return None if whole is None else whole()
 
+    @property
+    def needs_no_gil(self) -> bool:
+        """Whether decoding needs neither Python's lock (GIL) nor a request. This is the case if the bytes are in memory
+        or in a local file, and if the codec is written in C."""
+        codec = open_codec(self.facts.compression)
+        at_hand = getattr(self.storage, "local_file", None) is not None or self.whole() is not None
+        return at_hand and (codec is None or codec.native is not None)
+
     def has_footer(self, stripe: int) -> bool:
         if stripe not in self._footers:
             known = FOOTERS.get(self.cache_key(stripe))

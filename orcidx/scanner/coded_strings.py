@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
+from orcidx.orc import buffers
 from orcidx.orc.column_readers import BatchTooLarge
-from orcidx.orc.columns.base import LARGEST_ARRAY
+from orcidx.orc.columns.base import LARGEST_ARRAY, allocate
+from orcidx.orc.columns.text import SPARE_BYTES
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import is_dictionary
 from orcidx.orc.types import OrcType
@@ -77,4 +79,26 @@ def _strings(array: pa.DictionaryArray, batch_bytes: int) -> pa.Array:
             codes = array.indices.drop_null().to_numpy()
             if int(lengths[codes].sum(dtype=np.int64)) > most:
                 raise BatchTooLarge
-    return entries.take(array.indices)
+    if array.null_count or entries.type != pa.string() or not len(entries) or len(array) < len(entries):
+        return entries.take(array.indices)
+    return _spelled(array.indices, entries)
+
+
+def _spelled(codes: pa.Array, entries: pa.Array) -> pa.Array:
+    """The entries that the codes select. ``take`` of pyarrow takes several times as long."""
+    _, places, data = entries.buffers()
+    offsets = np.frombuffer(places, np.int32, len(entries) + 1, entries.offset * 4)
+    blob = np.zeros(int(offsets[-1]) + SPARE_BYTES, np.uint8)
+    if data is not None:
+        blob[: offsets[-1]] = np.frombuffer(data, np.uint8, int(offsets[-1]))
+    shortest, longest = buffers.length_range(offsets)
+    uniform = longest if shortest == longest else -1
+    count = len(codes)
+    indexes = np.frombuffer(codes.buffers()[1], np.int32, count, codes.offset * 4)
+    ends, view = allocate((count + 1) * 4)
+    total = buffers.gather_offsets(indexes, offsets, None, count, count, view.cast("i"), uniform=uniform)
+    if total > LARGEST_ARRAY:
+        return entries.take(codes)
+    text, out = allocate(total + SPARE_BYTES)
+    buffers.gather_bytes(indexes, count, offsets, blob, total, out, uniform=uniform, longest=longest)
+    return pa.Array.from_buffers(pa.string(), count, [None, ends, text.slice(0, total)], 0)

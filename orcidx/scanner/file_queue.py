@@ -7,7 +7,7 @@ A file is never opened if its constant columns (Hive partitions) rule it out.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,15 +35,19 @@ Local files are not opened in advance, because handing a file to a thread takes 
 
 class OpenFile:
     """An open file of a scan, and the ``FileScan`` that reads the file. ``close`` adds the file's requests to the
-    metrics of the scan."""
+    metrics of the scan. If ``before_close`` is given, ``close`` calls it first, to end the threads that read the
+    file."""
 
     def __init__(self, storage: RangeReader, scan: FileScan) -> None:
         self.storage = storage
         self.scan = scan
         self.is_open = True
+        self.before_close: Callable[[], None] | None = None
 
     def close(self) -> None:
         if self.is_open:
+            if self.before_close is not None:
+                self.before_close()
             self.is_open = False
             self.scan.metrics.requests += self.storage.metrics.requests
             self.scan.metrics.bytes_read += self.storage.metrics.bytes_fetched
@@ -205,7 +209,7 @@ class FileQueue:
         self._in_use = [one for one in self._in_use if one.is_open]
         self._in_use.append(file)
         if self._counted:
-            count_stripes(file.scan)
+            count_stripes(file.scan, len(file.scan.stripe_numbers()))
         self._fill()
         return file
 

@@ -18,6 +18,7 @@ from orcidx.errors import OrcidxError, located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
+from orcidx.orc.dictionary import StreamData
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
@@ -38,7 +39,7 @@ from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
-from orcidx.scanner.stripe_reader import Step, read_stripe
+from orcidx.scanner.stripe_reader import Caller, Step, read_stripe
 from orcidx.storage.local_file import LocalFile
 
 __all__ = ["FileScan", "count_groups", "count_stripes"]
@@ -259,51 +260,47 @@ class FileScan:
         return StripeRequests(self.reader, self.options, selective=selective)
 
     def read(
-        self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
+        self,
+        decision: StripeDecision,
+        share: Share | None = None,
+        count: Callable[[int], None] | None = None,
+        *,
+        pauses: bool = False,
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
         use. None means the whole memory of the scan. ``count``: a function for a request without columns. It receives
-        numbers of rows, and no batches are made."""
+        numbers of rows, and no batches are made. ``pauses``: see ``Caller``."""
         # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
         pruner: FilePruner | None = self.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
-        held = yield from held_stripe(self.reader, self.columns.schema_plan, decision)
         whole = self.reader.whole()
+        held = None
+        if whole is None:
+            held = yield from held_stripe(self.reader, self.columns.schema_plan, decision)
         if self.request.where is None and decision.rows.may.is_all and count is None:
             source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
             batch = None if source is None else self._decoded(decision.stripe, source)
             if batch is not None:
                 yield batch
                 return
-        plan, read_ahead = self.columns.plan, 0
-        if whole is None:
-            read_ahead = piece_bytes(plan.decoded, self.options, is_local=self.reader.storage.is_local)
-        stripe = OpenStripe(
-            self.reader,
-            decision.stripe,
-            index=decision.index,
-            read_ahead=read_ahead,
-            limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
-            dictionaries=self.columns.dictionaries,
-            held=held,
-            fetched=fetched,
-            ahead_bytes=self.options.io_bytes // 4,
-        )
+        stripe = _opened(self, decision, held, fetched, in_memory=whole is not None)
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
+
+        def goes_on() -> bool:
+            return count is not None or self.request.for_table or self.metrics.rows_returned > 0
+
         steps = read_stripe(
             stripe,
-            plan,
+            self.columns.plan,
             _tested(self.request, decision),
             self.options,
             where=self.columns.schema_plan.where,
             constants=self.columns.constants,
             requests=requests,
             share=share,
-            goes_on=lambda: count is not None or self.request.for_table or self.metrics.rows_returned > 0,
-            count=count,
-            takes_all=self.request.for_table and self.request.limit is None,
+            caller=Caller(goes_on, count, pauses, takes_all=self.request.for_table and self.request.limit is None),
         )
         answer = None
         try:
@@ -343,6 +340,28 @@ class FileScan:
         if batch is None:
             self._not_at_once = stripe
         return None if batch is None else self.columns.complete(batch)
+
+
+def _opened(
+    scan: FileScan, decision: StripeDecision, held: Held | None, fetched: StreamData, *, in_memory: bool
+) -> OpenStripe:
+    """Opens the streams of a stripe. ``held``: the bytes of the stripe, if they were read at once. ``fetched``: the
+    streams that were read for the decision. ``in_memory``: whether the bytes of the whole file are in memory."""
+    reader, plan, options = scan.reader, scan.columns.plan, scan.options
+    read_ahead = 0
+    if not in_memory:
+        read_ahead = piece_bytes(plan.decoded, options, is_local=reader.storage.is_local)
+    return OpenStripe(
+        reader,
+        decision.stripe,
+        index=decision.index,
+        read_ahead=read_ahead,
+        limits=stripe_limits(reader.stripes[decision.stripe], options),
+        dictionaries=scan.columns.dictionaries,
+        held=held,
+        fetched=fetched,
+        ahead_bytes=options.io_bytes // 4,
+    )
 
 
 def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
@@ -385,10 +404,10 @@ def count_groups(scan: FileScan, decision: StripeDecision) -> None:
     scan.metrics.rows_considered += may.count
 
 
-def count_stripes(scan: FileScan) -> None:
-    """Adds the numbers of stripes and row groups of a file to the metrics of the scan."""
+def count_stripes(scan: FileScan, alive: int) -> None:
+    """Adds the numbers of stripes and row groups of a file to the metrics of the scan. ``alive``: the number of stripes
+    that may have to be read."""
     metrics, reader = scan.metrics, scan.reader
-    alive = len(scan.stripe_numbers())
     metrics.files_skipped += alive == 0
     metrics.stripes += len(reader.stripes)
     metrics.stripes_skipped += len(reader.stripes) - alive

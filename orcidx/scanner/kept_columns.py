@@ -19,8 +19,8 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
     """Reads the next rows of a column and returns the kept rows."""
     whole: list[int] = []
 
-    def pick(array: pa.Array) -> pa.Array:
-        whole.append(array_bytes(array))
+    def pick(array: pa.Array, size: int | None = None) -> pa.Array:
+        whole.append(array_bytes(array) if size is None else size)
         (found,) = picked([array], kept, owned=True)
         return found
 

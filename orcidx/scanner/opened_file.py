@@ -21,6 +21,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.file_scan import FileScan, count_groups, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, is_for_one_call, is_one_read, read_at_once
@@ -108,7 +109,8 @@ def rows_that_match(
     reader: OrcReader, job: FileJob, request: ScanRequest, limits: MetadataLimits
 ) -> tuple[FileScan, list[pa.RecordBatch]] | None:
     """The rows of an open file that match the predicate, as batches, with the scan that has read them. None if the file
-    must be opened again, as in ``opened_file``."""
+    must be opened again, as in ``opened_file``. Also None if several threads may read several stripes at the same time
+    (``stripes_together``)."""
     if not _is_known(reader, job, limits):
         return None
     storage = lent(reader.storage, job.source.location, request.options)
@@ -117,7 +119,9 @@ def rows_that_match(
     scan = FileScan(reader.through(storage), job, request, ScanMetrics())
     batches: list[pa.RecordBatch] = []
     numbers = scan.stripe_numbers()
-    count_stripes(scan)
+    if len(numbers) > 1 and thread_count(use_threads=request.options.use_threads) > 1:
+        return None
+    count_stripes(scan, len(numbers))
     for number in numbers:
         decision = run_value(scan.decide(number), storage)
         count_groups(scan, decision)

@@ -70,11 +70,9 @@ def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
     """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. Returns the offset
-    of the stripe in the file, and its bytes. Returns None for any other stripe."""
+    of the stripe in the file, and its bytes. Returns None for any other stripe. The file must not be in memory."""
     information = reader.stripes[decision.stripe]
     if not (decision.rows.may.is_all and reader.storage.is_local and is_one_read(reader, plan, information)):
-        return None
-    if reader.whole() is not None:
         return None
     (data,) = yield Fetch(((information.offset, information.footer_offset - information.offset),), "data")
     return information.offset, data

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.fetching.byte_budget import ByteBudget, Share
-from orcidx.fetching.drive import Fetch, Pending
+from orcidx.fetching.drive import PENDING, Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
@@ -42,7 +42,7 @@ from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 
-__all__ = ["Step", "read_stripe"]
+__all__ = ["Caller", "Step", "read_stripe"]
 
 DENSE_SHARE = 0.5
 """If at least this share of the row groups has survivors, all columns are read together (decision 0113)."""
@@ -81,13 +81,27 @@ class StripeGroups:
         self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
 
 
+@dataclass(frozen=True)
+class Caller:
+    """What the caller of ``read_stripe`` does with the rows.
+
+    ``goes_on``: whether it has taken a batch and requested another one. ``count``: a function that receives the number
+    of matching rows of each span. If it is given, no batches are made, and the plan must have no output columns.
+    ``pauses``: whether ``PENDING`` is yielded after each span, so that the caller can do other work in between.
+    ``takes_all``: whether it takes all rows, so that the first batch need not be early."""
+
+    goes_on: Callable[[], bool] = bool
+    count: Callable[[int], None] | None = None
+    pauses: bool = False
+    takes_all: bool = False
+
+
 @dataclass
 class StripeReader:
     """The state of the scan of one stripe. The function ``read_stripe`` runs the scan.
 
-    ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
-    While ``goes_on`` is False, nothing is decoded ahead, except after several spans without matching rows. ``count``: a
-    function that receives the number of matching rows of each span. If it is given, no batches are made.
+    ``fetches``: fetches the planned bytes. While the caller does not go on, nothing is decoded ahead, except after
+    several spans without matching rows.
     """
 
     stripe: OpenStripe
@@ -97,8 +111,7 @@ class StripeReader:
     fetches: DataFetches
     filter: StripeFilter
     spans: SpanPlan
-    goes_on: Callable[[], bool] = bool
-    count: Callable[[int], None] | None = None
+    caller: Caller
     waiting: list[Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
@@ -138,8 +151,8 @@ class StripeReader:
         else:
             others = (lambda: self.groups.rest.plan(alive)) if self.groups.rest.columns else None
             yield from self.fetches.fetch_first(self.groups.first.plan(alive), others)
-        ahead, behind = self.ahead, self.behind
-        while planned := self.spans.plan(self.groups.width.next_rows(), dense=self.dense or self.count is not None):
+        ahead, behind, count = self.ahead, self.behind, self.caller.count
+        while planned := self.spans.plan(self.groups.width.next_rows(), dense=self.dense or count is not None):
             if ahead is not None and ahead.has_room and self._goes_on:
                 self._expect(ahead, planned)
             start, stop = self.spans.take()
@@ -148,8 +161,8 @@ class StripeReader:
                 if isinstance(found, pa.RecordBatch):
                     yield found
                     continue
-                if self.count is not None:
-                    self.count(found.rows)
+                if count is not None:
+                    count(found.rows)
                     continue
                 if self.dense:
                     waits = self.filter.tests and self._goes_on
@@ -160,6 +173,8 @@ class StripeReader:
                     yield from self._turn_dense()
                 elif self._waited_enough():
                     yield from self._turn_dense() if self.fetches.requests == 1 else self._flush(most=1)
+            if self.caller.pauses:
+                yield PENDING
         if behind.waiting is not None:
             yield from behind.rest()
         yield from self._flush()
@@ -179,7 +194,7 @@ class StripeReader:
 
     @property
     def _goes_on(self) -> bool:
-        return self.goes_on() or self.spans.taken >= SPANS_IN_VAIN
+        return self.caller.goes_on() or self.spans.taken >= SPANS_IN_VAIN
 
     @property
     def _is_joint(self) -> bool:
@@ -213,7 +228,7 @@ class StripeReader:
         kept = None if mask is None else KeptRows(mask)
         count = stop - start if kept is None else kept.count
         self.together = self.dense and kept is None
-        if count == 0 or self.count is not None:
+        if count == 0 or self.caller.count is not None:
             return Survivors(start, stop, None, [], count) if count else None
         arrays = [array if wanted else None for array, wanted in zip(found, self.columns.returned, strict=True)]
         if kept is not None:
@@ -312,17 +327,13 @@ def read_stripe(
     constants: Constants = (),
     requests: int | None = None,
     share: Share | None = None,
-    goes_on: Callable[[], bool] = bool,
-    count: Callable[[int], None] | None = None,
-    takes_all: bool = False,
+    caller: Caller,
 ) -> Step:
     """Yields the batches of one stripe, as the docstring of the module describes. A batch has at most
     ``options.batch_size`` rows.
 
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
-    memory that the stripe may use. ``count``: a function that receives numbers of matching rows. If it is given, no
-    batches are made, and the plan must have no output columns. ``takes_all``: whether the caller takes all rows, so the
-    first batch need not be early.
+    memory that the stripe may use.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
@@ -330,6 +341,6 @@ def read_stripe(
         tests = StripeFilter(columns, where, rows, constants)
         most = options.batch_size
         if tests.tests:
-            most = FIRST_OF_ALL_ROWS if takes_all and None not in columns.widths else FIRST_ROWS
+            most = FIRST_OF_ALL_ROWS if caller.takes_all and None not in columns.widths else FIRST_ROWS
         spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most)
-        yield from StripeReader(stripe, columns, rows, options, fetches, tests, spans, goes_on, count).run()
+        yield from StripeReader(stripe, columns, rows, options, fetches, tests, spans, caller).run()

@@ -14,6 +14,7 @@ from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.batches import join_batches
 from orcidx.scanner.file_queue import OpenFile
 from orcidx.scanner.row_limit import RowsLeft
+from orcidx.scanner.stripes_together import stripes_together
 
 __all__ = ["StripeScan", "count_file"]
 
@@ -48,11 +49,16 @@ def count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
     is at least ``limit``."""
     if tails_alone:
         return file.scan.wanted_count
+    numbers = file.scan.stripe_numbers()
+    together = stripes_together(file, counts=True) if limit is None and len(numbers) > 1 else None
     total = 0
-    for number in file.scan.stripe_numbers():
+    for number in numbers:
         if limit is not None and total >= limit:
             break
-        total += _count_stripe(file, number)
+        if together is not None and number in together:
+            total += together.count(number)
+        else:
+            total += _count_stripe(file, number)
     return total
 
 

@@ -14,6 +14,7 @@ from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
+from orcidx.scanner.stripes_together import stripes_together
 
 __all__ = ["StripeTurns"]
 
@@ -68,9 +69,14 @@ def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
     numbers = file.scan.stripe_numbers()
     if not numbers:
         file.close()
+    together = stripes_together(file) if len(numbers) > 1 else None
+    may_be_at_once = file.storage.is_local and file.scan.request.where is None and file.scan.takes_all
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        at_once = partial(_at_once, file.scan, number) if file.storage.is_local and file.scan.takes_all else None
+        if together is not None and number in together:
+            yield Turn(partial(together.batches, number), file.storage, finish)
+            continue
+        at_once = partial(_at_once, file.scan, number) if may_be_at_once else None
         yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)
 
 

@@ -35,6 +35,8 @@ from orcidx.scanner import (
     opened_file,
     small_files,
     small_filter,
+    stripe_scan,
+    stripe_turns,
     top_scan,
 )
 from orcidx.scanner.decode_ahead import DecodeAhead
@@ -91,6 +93,10 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     ),
     "stripes in one read": ((file_scan, "held_stripe", _no_steps),),
     "decoding ahead": ((StripeReader, "_decoder", _gives(None)),),
+    "stripes at the same time": (
+        (stripe_turns, "stripes_together", _gives(None)),
+        (stripe_scan, "stripes_together", _gives(None)),
+    ),
     "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),

@@ -38,6 +38,7 @@ PLACES = {
     "unit_totals._known": "totals from statistics",
     "range_units.batches": "whole units of a range",
     "decode_ahead.take": "decoding ahead",
+    "stripes_together.step": "stripes at the same time",
     "file_queue.take_small": "small files",
     "file_scan.at_once": "one-call stripes",
     "file_scan._decoded": "one-call stripes",

@@ -7,7 +7,7 @@ same rows as its parent. Where a struct is null, its children have no values, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,8 +62,12 @@ class BatchTooLarge(Exception):
     caller must seek, and read fewer rows."""
 
 
-Pick = Callable[[pa.Array], pa.Array]
-"""Selects the kept rows of an array of all rows."""
+class Pick(Protocol):
+    """Selects the kept rows of an array of all rows. ``size``: the number of bytes of all rows in Arrow, if the array
+    has another form, for example indexes of a dictionary."""
+
+    def __call__(self, array: pa.Array, size: int | None = None) -> pa.Array: ...
+
 
 Claims = Tally
 """The bytes that one read has claimed for all its columns."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +13,8 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import RawBytes
-from orcidx.orc.columns.base import LARGEST_ARRAY, ColumnReader, Present, StripeStreams, allocate
+from orcidx.orc.columns import base
+from orcidx.orc.columns.base import LARGEST_ARRAY, ColumnReader, Pick, Present, StripeStreams, allocate
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
@@ -225,7 +228,7 @@ class DictionaryStrings(Strings):
         return buffer, total
 
     def _read_values(self, present: Present) -> pa.Array:
-        array, entries, blob = self._dictionary()
+        array, entries, _ = self._dictionary()
         if pa.types.is_dictionary(self.arrow_type):
             return self._indexed(present, array)
         offsets, view = self.allocate((present.rows + 1) * 4)
@@ -236,14 +239,35 @@ class DictionaryStrings(Strings):
             indexes, entries, present.view, present.rows, present.count, view.cast("i"), uniform=self._uniform
         )
         self.limits.claim_text(total)
-        data, out = allocate(total + SPARE_BYTES)
-        buffers.gather_bytes(
-            indexes, present.count, entries, blob, total, out, uniform=self._uniform, longest=self._longest
-        )
-        plain = pa.Array.from_buffers(
-            self._plain_type, present.rows, [present.bits, offsets, data.slice(0, total)], present.nulls
-        )
+        data = self._gathered(indexes, present.count, total)
+        plain = pa.Array.from_buffers(self._plain_type, present.rows, [present.bits, offsets, data], present.nulls)
         return self._typed(plain)
+
+    def _gathered(self, indexes: memoryview, count: int, total: int) -> pa.Buffer:
+        """The bytes of the entries that ``count`` indexes select. ``total``: the number of these bytes."""
+        _, entries, blob = self._dictionary()
+        data, out = allocate(total + SPARE_BYTES)
+        buffers.gather_bytes(indexes, count, entries, blob, total, out, uniform=self._uniform, longest=self._longest)
+        return data.slice(0, total)
+
+    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        """Selects the indexes of the kept rows. So strings are only made for these rows."""
+        rows = present.rows
+        if present.bits is not None or not base.KEEPS or self.arrow_type != self._plain_type:
+            return super()._read_kept(present, mask, count, pick)
+        array, entries, _ = self._dictionary()
+        self.limits.claim((rows + 1) * 4)
+        codes, scratch = allocate(rows * 4)
+        indexes = scratch.cast("i")
+        buffers.read_indexes(self._data, rows, len(array), indexes)
+        whole = buffers.gathered_size(indexes, rows, entries, uniform=self._uniform)
+        self.limits.claim_text(whole)
+        kept = pick(pa.Array.from_buffers(pa.int32(), rows, [None, codes]), (rows + 1) * 4 + whole)
+        indexes = memoryview(kept.buffers()[1]).cast("B").cast("i")[kept.offset :]
+        offsets, view = allocate(((rows if count > rows * base.MOST_KEPT else count) + 1) * 4)
+        total = buffers.gather_offsets(indexes, entries, None, count, count, view.cast("i"), uniform=self._uniform)
+        data = self._gathered(indexes, count, total)
+        return pa.Array.from_buffers(self._plain_type, count, [None, offsets.slice(0, (count + 1) * 4), data], 0)
 
     def _indexed(self, present: Present, entries: pa.Array) -> pa.Array:
         buffer, view = self.allocate(present.rows * 4)

@@ -1,0 +1,289 @@
+"""Stripes that are read at the same time. Batches, counts, errors and counters are the same for any number of
+threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import orcidx
+from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.planner.stripe_pruning import FilePruner
+from orcidx.scanner import column_group, stripe_reader, stripes_together
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.stripes_together import StripesTogether
+from orcidx.storage import local, open_reader
+
+ROWS = 30_000
+THREADS = (1, 2, 3, 8)
+AMPLE: dict[str, Any] = {"ahead_bytes": 1 << 30, "io_bytes": 1 << 30}
+"""Enough memory for eight stripes at the same time."""
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(column_group, "MANY_ROWS", 1)
+    monkeypatch.setattr(stripes_together, "LEAST_ROWS", 1)
+    monkeypatch.setattr(local, "SMALL_FILE", 0)
+    before = pa.cpu_count()
+    yield
+    pa.set_cpu_count(before)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    random = np.random.default_rng(11)
+    words = np.array(["", "a", "bc", "words of several lengths", "xyz"])
+    return pa.table(
+        {
+            "key": np.arange(ROWS),
+            "noise": random.integers(0, 1000, ROWS),
+            "word": words[random.integers(0, len(words), ROWS)],
+            "text": [f"{number:x}" * (number % 5) for number in random.integers(0, 1 << 60, ROWS)],
+            "price": pa.array(random.integers(0, 10_000, ROWS)).cast(pa.decimal128(21, 0)).cast(pa.decimal128(12, 0)),
+            "nulls": pa.array(random.random(ROWS), mask=random.random(ROWS) < 0.2),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Writes a file of several stripes."""
+    path = tmp_path_factory.mktemp("together") / "file.orc"
+    sizes = {"row_index_stride": 1000, "stripe_size": 150_000, "compression_block_size": 1 << 12}
+    orcidx.write_table(table, path, compression="zstd", **sizes)
+    with orcidx.open(path) as file:
+        assert len(file.stripes) > 5
+    while open_reader(str(path)).identity is None:  # metadata of a new file is not cached, which causes more requests
+        time.sleep(0.05)
+    return str(path)
+
+
+class Made:
+    """Records the ``StripesTogether`` that scans make, and the most stripes that are begun and not finished."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found: list[StripesTogether] = []
+        self.most = 0
+        begin = StripesTogether._begin
+
+        def counted(together: StripesTogether, number: int) -> Any:
+            reading = begin(together, number)
+            if together not in self.found:
+                self.found.append(together)
+            self.most = max(self.most, len(together._begun) + 1)
+            return reading
+
+        monkeypatch.setattr(StripesTogether, "_begin", counted)
+
+
+Outcome = tuple[list[pa.RecordBatch], str, dict[str, Any]]
+
+
+def outcome(path: str, threads: int, *, rows: int = 1, **options: Any) -> Outcome:
+    """Returns the batches that would become a table, the error that ended the scan, and its counters."""
+    options = {**AMPLE, **options}
+    pa.set_cpu_count(threads)
+    forget_metadata()
+    batches: list[pa.RecordBatch] = []
+    metrics = ScanMetrics()
+    failed = ""
+    try:
+        with orcidx.open(path) as file:
+            scan = file.scan(**options)
+            batches.extend(scan._batches(scan._limited.as_table(rows), metrics))
+    except OrcidxError as error:
+        failed = f"{type(error).__name__}: {error}"
+    counted = metrics.to_dict()
+    del counted["seconds"]
+    return batches, failed, {} if failed else counted
+
+
+def same_for_all(path: str, *, counters: bool = True, **options: Any) -> Outcome:
+    first = outcome(path, 1, **options)
+    for threads in THREADS[1:]:
+        other = outcome(path, threads, **options)
+        assert [batch.num_rows for batch in other[0]] == [batch.num_rows for batch in first[0]]
+        assert all(map(pa.RecordBatch.equals, other[0], first[0]))
+        assert other[1] == first[1]
+        # Three threads read the last stripes one after the other. They may decompress a chunk twice.
+        assert other[2] == first[2] or not counters or threads == 3
+    return first
+
+
+QUERIES: list[dict[str, Any]] = [
+    {"where": "noise > 20"},
+    {"where": "noise > 980", "columns": ["text", "price"]},
+    {"where": "word = 'bc' OR key > 25000"},
+    {"where": "price < 100 AND noise < 500", "columns": ["key", "word"]},
+    {"where": "key = 17000"},
+    {"where": "noise < 0"},
+    {"where": "noise >= 0", "row_range": (500, 21_000)},
+    {"where": "text LIKE '%ab%'", "columns": ["text", "nulls"], "selection": list(range(5, ROWS, 7))},
+    {"where": "word IN ('a', 'xyz')", "strings": "dictionary"},
+    {"where": "nulls < 0.5", "row_numbers": "at", "columns": ["word"]},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+@pytest.mark.parametrize("batch_size", [300, 1 << 20])
+def test_any_number_of_threads(path: str, query: dict[str, Any], batch_size: int) -> None:
+    batches, failed, _ = same_for_all(path, batch_size=batch_size, **query)
+    assert failed == ""
+    with orcidx.open(path) as file:
+        scan = file.scan(**query)
+        for threads in THREADS:
+            pa.set_cpu_count(threads)
+            assert scan.count_rows() == sum(batch.num_rows for batch in batches)
+
+
+def test_stripes_are_read_together(path: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(monkeypatch)
+    pa.set_cpu_count(3)
+    with orcidx.open(path) as file:
+        found = file.scan(where="noise > 20", **AMPLE).to_table()
+        assert len(made.found) == 1
+        assert made.most == 3
+        assert file.scan(where="noise > 20", **AMPLE).count_rows() == len(found)
+    assert len(made.found) == 2
+    assert found.equals(table.filter(pc.field("noise") > 20))
+
+
+def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator) -> None:
+    for _ in range(6):
+        first, last = sorted(rng.integers(0, 1000, 2).tolist())
+        options: dict[str, Any] = {"batch_size": int(rng.choice([700, 5000, 1 << 20]))}
+        if rng.random() < 0.5:
+            options["batch_bytes"] = int(rng.choice([30_000, 200_000]))
+        counters = "batch_bytes" not in options  # if a span is too large, its chunks may be counted twice
+        if rng.random() < 0.5:
+            options["columns"] = rng.permutation(table.column_names)[:3].tolist()
+        where = (orcidx.col("noise") >= first) & (orcidx.col("noise") <= last)
+        batches, failed, _ = same_for_all(path, counters=counters, where=where, **options)
+        assert failed == ""
+        expected = table.filter((pc.field("noise") >= first) & (pc.field("noise") <= last))
+        assert sum(batch.num_rows for batch in batches) == len(expected)
+        if batches:
+            assert pa.Table.from_batches(batches).equals(expected.select(batches[0].schema.names))
+
+
+def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the one that a single thread finds first, and all rows before it are returned. All stripes are read
+    at the same time, because decoding ahead may seek past the damage."""
+    monkeypatch.setattr(stripes_together, "_first_together", lambda sizes, *_: len(sizes))
+    data = Path(path).read_bytes()
+    failures = 0
+    for _ in range(25):
+        damaged = bytearray(data)
+        for at in rng.integers(0, len(data), 4).tolist():
+            damaged[at] ^= 1 << int(rng.integers(0, 8))
+        file = tmp_path / "damaged.orc"
+        file.write_bytes(damaged)
+        _, failed, _ = same_for_all(str(file), counters=False, where="noise > 100", batch_size=500)
+        failures += bool(failed)
+        same_for_all(str(file), counters=False, where="noise > 100", rows=1 << 20)
+    assert failures > 4
+
+
+def test_rows_before_an_error_in_a_later_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = stripe_reader.StripeReader._filter
+
+    def failing(reader: Any, start: int, stop: int) -> Any:
+        if reader.stripe.number == 2 and start > 0:
+            raise CorruptFile("made up", stripe=reader.stripe.number)
+        return read(reader, start, stop)
+
+    whole, _, _ = same_for_all(path, where="noise > 20", batch_size=500)
+    monkeypatch.setattr(stripe_reader.StripeReader, "_filter", failing)
+    batches, failed, _ = same_for_all(path, where="noise > 20", batch_size=500)
+    assert "made up" in failed
+    assert 5 < len(batches) < len(whole)
+    assert all(map(pa.RecordBatch.equals, batches[:-1], whole))
+
+
+def test_a_decision_that_fails(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a decision is raised after the rows of the earlier stripes."""
+    decide = FilePruner.decide
+
+    def failing(pruner: FilePruner, stripe: int) -> Any:
+        if stripe == 1:
+            raise CorruptFile("made up", stripe=stripe)
+        return decide(pruner, stripe)
+
+    monkeypatch.setattr(FilePruner, "decide", failing)
+    batches, failed, _ = same_for_all(path, where="noise > 20", batch_size=500)
+    assert "made up" in failed
+    with orcidx.open(path) as file:
+        first = file.scan(stripes=[0], where="noise > 20").count_rows()
+        assert 0 < sum(batch.num_rows for batch in batches) <= first
+        with pytest.raises(CorruptFile, match="made up"):
+            file.scan(where="noise > 20").count_rows()
+
+
+def test_closing_early_waits_for_the_threads(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa.set_cpu_count(2)
+    made = Made(monkeypatch)
+    begun, go_on, order = threading.Event(), threading.Event(), []
+    caller = threading.current_thread()
+    read = stripe_reader.StripeReader._filter
+
+    def slow(reader: Any, start: int, stop: int) -> Any:
+        if threading.current_thread() is not caller:
+            begun.set()
+            assert go_on.wait(60)
+            order.append("read")
+        return read(reader, start, stop)
+
+    monkeypatch.setattr(stripe_reader.StripeReader, "_filter", slow)
+    with orcidx.open(path) as file:
+        scan = file.scan(where="noise > 20", batch_size=300)
+        with closing(scan._batches(scan._limited.as_table(1), ScanMetrics())) as batches:
+            next(batches)
+            assert begun.wait(60)
+            threading.Timer(0.1, go_on.set).start()
+        order.append("closed")
+    assert order[-1] == "closed"
+    assert not made.found[0]._begun
+
+
+def test_a_slow_caller_of_batches_holds_one_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If batches are taken one by one, or if there is a limit, no later stripe is begun."""
+    made = Made(monkeypatch)
+    pa.set_cpu_count(2)
+    with orcidx.open(path) as file:
+        for batch in file.scan(where="noise > 20", batch_size=1000):
+            assert batch.num_rows
+            time.sleep(0.001)
+        assert file.scan(where="noise > 20").limit(500).to_table().num_rows == 500
+        assert file.scan(where="noise > 20", use_threads=False).to_table().num_rows
+        assert file.scan(where="noise > 20", ahead_bytes=0).to_table().num_rows
+        assert file.scan(where="noise > 20", io_bytes=1 << 16).to_table().num_rows
+    assert not made.found
+
+
+def test_the_stripes_after_the_last_full_round() -> None:
+    first = stripes_together._first_together
+    assert first([100, 100], 2, 5) == 2
+    assert first([100, 100, 100], 2, 5) == 2
+    assert first([100, 100, 100, 100], 2, 5) == 4
+    assert first([100, 5], 2, 5) == 0
+    assert first([100, 100, 100, 5], 2, 5) == 2
+    assert first([100] * 15, 8, 7) == 15
+    assert first([100, 100], 8, 7) == 0
+
+
+def test_a_condition_whose_columns_cannot_be_planned(path: str) -> None:
+    for threads in THREADS:
+        pa.set_cpu_count(threads)
+        with orcidx.open(path) as file, pytest.raises(orcidx.InvalidQuery):
+            file.scan(["missing"], where="noise > 20").to_table()
