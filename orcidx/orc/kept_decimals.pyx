@@ -49,7 +49,10 @@ cdef extern from *:
             memcpy(&word, mask + i, 8);
             if (!word) continue;
             if (word == ORCIDX_ONES) {
-                memmove(out + k, values + i, 64);
+                __m256i low = _mm256_loadu_si256((const __m256i*)(values + i));
+                __m256i high = _mm256_loadu_si256((const __m256i*)(values + i + 4));
+                _mm256_storeu_si256((__m256i*)(out + k), low);
+                _mm256_storeu_si256((__m256i*)(out + k + 4), high);
                 k += 8;
                 continue;
             }

@@ -38,9 +38,10 @@ LEAST_ROWS = 1 << 15
 """Only files with at least this many rows per stripe are read in this way. In a stripe of fewer rows, handing a step to
 another thread takes longer than it saves."""
 
-STEPS_AHEAD = 8
-"""The most steps of a stripe that wait for a thread. Steps are added whenever the caller takes a result. The first
-spans of a stripe are short, so the number must not be too small."""
+STEPS_AHEAD = 32
+"""The most steps of a stripe that wait for a thread or for the caller. Steps are added whenever the caller takes a
+result. With 8 steps the caller waited for one stripe, although another stripe had spans left, because all steps of the
+other stripe had ended. The results of these steps do not need more memory than the table that the caller makes."""
 
 GAIN_PER_THREAD = 0.5
 """By this much of a thread's work, each thread after the first makes one stripe faster if its columns are decoded
@@ -52,8 +53,8 @@ STREAMS_PER_COLUMN = 3
 
 @dataclass(eq=False)
 class _Reading:
-    """A stripe that is being read. ``steps``: the generator that reads it. ``known``: the number of matching rows, if
-    the decision proves it. ``failed``: the error of the decision."""
+    """A stripe that is being read. ``steps``: the generator that reads it. ``counts``: numbers of matching rows.
+    ``failed``: the error of the decision. ``has_batch``: whether the last step has returned a batch."""
 
     scan: FileScan
     source: RangeReader
@@ -62,10 +63,12 @@ class _Reading:
     counts: list[int] = field(default_factory=list)
     rounds: deque[Round] = field(default_factory=deque)
     failed: Exception | None = None
+    has_batch: bool = False
 
     def step(self) -> pa.RecordBatch | None:
         """Reads the next span. Returns a batch, if there is one. Does nothing after the last span."""
         answer: Any = None
+        span_ends, self.has_batch = self.has_batch, False  # whether PENDING ends the span of the last step
         while self.steps is not None:
             try:
                 item = self.steps.send(answer)
@@ -75,8 +78,13 @@ class _Reading:
             answer = None
             if isinstance(item, Fetch):
                 answer = self.source.read_ranges(item.ranges, **item.limit)
+            elif item is not PENDING:
+                self.has_batch = True
+                return item
+            elif span_ends:
+                span_ends = False
             else:
-                return None if item is PENDING else item
+                return None
         return None
 
     def close(self) -> None:
