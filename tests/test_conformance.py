@@ -32,10 +32,10 @@ from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.findings import Finding
 from orcidx.pruning.selection import RowSelection
-from orcidx.storage import describe_source, open_reader
+from orcidx.storage import ReadMetrics, describe_source, open_reader
 from orcidx.storage.given import FileObjectReader
 from orcidx.storage.hadoop_store import hadoop_source
-from orcidx.storage.local import LocalReader
+from orcidx.storage.local import LentLocalReader, LocalReader
 from orcidx.storage.ranges import LentReader
 from orcidx.storage.recording import RecordingReader
 from orcidx.storage.stores import STORES, store_class, store_of
@@ -136,12 +136,20 @@ def over_hadoop(folder: Path) -> Iterator[Any]:
     yield hadoop_source("hdfs://node:8020/content", files).open()
 
 
+def lent_local(folder: Path) -> Any:
+    owner = LocalReader(str(folder / "content"))
+    assert owner.local_file is not None
+    metrics = ReadMetrics()
+    return LentLocalReader(owner, owner.local_file.counted_by(metrics), metrics)
+
+
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "pread": ("LocalReader", lambda folder: open_reader(folder / "content")),
     "mmap": ("LocalReader", lambda folder: LocalReader(str(folder / "content"), options=ReadOptions(mmap=True))),
     "bytes": ("BytesReader", lambda folder: open_reader(CONTENT)),
     "file object": ("FileObjectReader", lambda folder: FileObjectReader(io.BytesIO(CONTENT))),
     "lent": ("LentReader", lambda folder: LentReader(open_reader(CONTENT))),
+    "lent local": ("LentLocalReader", lent_local),
     "recording": ("RecordingReader", lambda folder: RecordingReader(open_reader(folder / "content"))),
 }
 
