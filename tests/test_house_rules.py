@@ -85,7 +85,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "orc/reader.OpenStripe": (18, 14),
         "orc/stripe_streams.PlannedStream": (13, 15),
         "orc_writer/file_layout.FileLayout": (11, 6),
-        "planner/schema_plan.SchemaPlan": (4, 17),
         "scanner/file_scan.FileScan": (10, 13),
         "scanner/stripe_reader.StripeReader": (14, 15),
     },

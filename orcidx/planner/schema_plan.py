@@ -414,32 +414,7 @@ class SchemaPlan:
         where = self.where
         return self.mapped.asked(None if where is None else where.columns, self.secret, self.leaves_rows)
 
-    @cached_property
-    def places(self) -> dict[Path, OrcType | None]:
-        """The file's column for each path in the predicate. It is None for a constant or missing column."""
-        return self.asked.places
-
-    @cached_property
-    def predicate_constants(self) -> dict[Path, FieldSource]:
-        """The constant columns in the predicate, by path. They are not columns of the file."""
-        return self.asked.predicate_constants
-
-    @cached_property
-    def predicate(self) -> tuple[tuple[str, OrcType], ...]:
-        """Names and top-level columns that the residual filter reads."""
-        return self.asked.predicate
-
     # ------------------------------------------------------------------ what is decoded
-
-    @cached_property
-    def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
-        """The timestamp columns at and below each column of the predicate."""
-        return self.asked.timestamps
-
-    @cached_property
-    def nodes(self) -> Mapping[int, OrcType]:
-        """All columns that are read, and all columns below them, by column id."""
-        return self.asked.nodes
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
         """The columns that are decoded. See ``AskedColumns.columns``."""

@@ -238,7 +238,7 @@ class FileScan:
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):
-                    self.columns.schema_plan.nodes  # noqa: B018  raises the error for a missing column now
+                    self.columns.schema_plan.asked.nodes  # noqa: B018  raises the error for a missing column now
                 self._alive = [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
             else:
                 self._alive = self.pruner.stripes()

@@ -90,7 +90,7 @@ class RangeUnits:
         for leaf in parts(where.root):
             if not isinstance(leaf, BoundLeaf):
                 return None
-            node = scan.columns.schema_plan.places.get(leaf.path)
+            node = scan.columns.schema_plan.asked.places.get(leaf.path)
             if leaf.negated or leaf.op not in _RANGES or node is None or node.kind not in _KINDS:
                 return None
             if node.id in repeated or not compares_alike(leaf, node, scan.options):
@@ -113,7 +113,7 @@ class RangeUnits:
         index."""
         scan = self.scan
         scan.reader.footer(stripe)
-        nodes = scan.columns.schema_plan.nodes
+        nodes = scan.columns.schema_plan.asked.nodes
         indexes = StripeIndexes(scan.reader, stripe, nodes, nodes.keys())
         index: RowIndex | None = run_value(indexes.of_leaves(), scan.reader.storage)
         if index is None or index.untrusted or index.unseekable(nodes) is not None:
@@ -129,7 +129,7 @@ class RangeUnits:
         are the planning of spans, several threads, and decoding some columns later.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
-        columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]
+        columns = [*plan.predicate, *plan.rest_columns]
         sizes = [row_bytes(column) for column in columns]
         runs = index.bounds[group_runs(groups)].tolist()
         most = max(stop - start for start, stop in runs)

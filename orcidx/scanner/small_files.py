@@ -173,7 +173,7 @@ class SmallFiles:
         is_out = False
         if plan.where is None:
             batches = self._decoded(file, plan)
-        elif ruled_out(plan.where, plan.places, file.kind.root, file, self._request.options):
+        elif ruled_out(plan.where, plan.asked.places, file.kind.root, file, self._request.options):
             batches, is_out = [], True
             self._last = TAIL_BYTES
         else:

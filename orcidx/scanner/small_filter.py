@@ -99,9 +99,10 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     """
     if not ENABLED or plan.where is None or not plan.is_complete:
         return None
-    if plan.predicate_constants or not plan.predicate or any(plan.timestamps):
+    wanted = plan.asked
+    if wanted.predicate_constants or not wanted.predicate or any(wanted.timestamps):
         return None
-    columns = plan.columns((False,) * len(plan.predicate))
+    columns = wanted.columns((False,) * len(wanted.predicate))
     asked = _at_once(plan, columns.predicate, columns.predicate_options)
     assert asked is not None
     return SmallFilter(plan.where, columns, asked, _at_once(plan, columns.rest_columns, columns.rest_options))

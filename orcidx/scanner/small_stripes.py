@@ -81,7 +81,7 @@ def held_stripe(
 def is_one_read(reader: OrcReader, plan: SchemaPlan, stripe: StripeInformation) -> bool:
     """Whether the bytes of a local stripe are read by one call if all its rows are wanted."""
     small = 0 < stripe.footer_offset - stripe.offset <= SMALL_STRIPE
-    return small and len(plan.nodes) >= reader.tail.columns - 1
+    return small and len(plan.asked.nodes) >= reader.tail.columns - 1
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:

@@ -219,7 +219,7 @@ def stripes_together(file: OpenFile, *, counts: bool = False) -> StripesTogether
         plan = scan.columns.plan
     except OrcidxError:  # the error is raised again when the first stripe is read
         return None
-    columns = [*plan.predicate, *[plan.output[index] for index in plan.rest]]
+    columns = [*plan.predicate, *plan.rest_columns]
     if not columns or _most_together(columns, options) < threads:
         return None
     first = _first_together(sizes, threads, len(columns))

@@ -82,6 +82,6 @@ def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
     """Returns the id in the file of each column that the predicate reads, or None for a column that the file lacks.
     Returns None instead of the ids if the case rule leads to an error."""
     try:
-        return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.places.items()}
+        return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.asked.places.items()}
     except InvalidQuery:  # with this rule there is no such column, or it has another type
         return None
