@@ -38,6 +38,11 @@ cdef class StoredStream:
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
     cdef readonly int64_t bytes_decompressed
+    # The chunks whose headers are in this range of stream offsets are not counted, because they were counted before.
+    cdef int64_t counted_from
+    cdef int64_t counted_to
+    cdef int64_t then_counted_from      # the same, after the next seek
+    cdef int64_t then_counted_to
 
     cdef Piece piece
     cdef int64_t next_chunk  # stream offset of the next chunk

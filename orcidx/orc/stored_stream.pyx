@@ -134,8 +134,10 @@ cdef class StoredStream:
                 raise MemoryError
         if not 0 <= written <= self.block_size:
             self.fail_chunk("a chunk does not decompress to at most one block")
-        self.chunks_decompressed += 1
-        self.bytes_decompressed += written
+        if not self.counted_from <= start - 3 < self.counted_to:
+            self.counted_to = 0
+            self.chunks_decompressed += 1
+            self.bytes_decompressed += written
         return written
 
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:

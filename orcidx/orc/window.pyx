@@ -159,6 +159,17 @@ cdef class Window(PlainStream):
                               stream=self.name)
         self.seek_to(chunk, within)
 
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """The position of the decompressed chunk (-1: none), and of the next chunk."""
+        return self.chunk_start, self.next_chunk
+
+    def unload(self, counted_from, counted_to):
+        """Drops the decompressed chunk. The next call must be a seek. After this seek, the chunks from ``counted_from``
+        to ``counted_to`` are not counted again, until another chunk was decompressed."""
+        self.forget()
+        self.then_counted_from, self.then_counted_to = counted_from, counted_to
+
     def seek_positions(self, positions):
         """Takes the position of a byte stream from a ``PositionIterator`` (two numbers, or one with codec NONE), and
         seeks."""
@@ -305,6 +316,8 @@ cdef class Window(PlainStream):
 
     cdef int seek_to(self, int64_t chunk, int64_t within) except -1 nogil:
         self.p = self.end = NULL
+        self.counted_from, self.counted_to = self.then_counted_from, self.then_counted_to
+        self.then_counted_to = 0
         if self.length == 0:
             return 0
         if not self.framed and self.piece.held and self.piece.start <= chunk < self.piece.start + self.piece.length:

@@ -4,6 +4,7 @@ are read independently."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,21 @@ from orcidx.orc.window import Window
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.kept_columns import KeptColumn, read_kept
 
-__all__ = ["ColumnCursor"]
+__all__ = ["ColumnCursor", "CursorPlace", "Work"]
 
 Work = tuple[int, int]
+"""Numbers of chunks and bytes that were decompressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPlace:
+    """Where a reader is. ``group``: the row group of its last seek. None if it has read from the start of the stripe.
+    ``row``: its next row. None if the next read must seek. ``loaded``: ``Window.loaded`` of each stream."""
+
+    group: int | None
+    row: int | None
+    loaded: tuple[tuple[int, int], ...]
+
 
 LEAST_CHUNKS = 4
 """If chunks are decompressed ahead, there are at least this many of them. With fewer chunks, another thread would
@@ -33,7 +46,7 @@ class ColumnCursor:
     stream. ``bounds``: the numbers of the first rows of all row groups, followed by the number of rows of the stripe.
     """
 
-    __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")
+    __slots__ = ("_back", "_bounds", "_group", "_reader", "_row", "_stripe", "_windows", "wasted")
 
     def __init__(
         self,
@@ -46,7 +59,11 @@ class ColumnCursor:
         self._stripe = stripe
         self._windows = windows
         self._bounds = bounds
+        self._group: int | None = None
         self._row: int | None = 0
+        self._back: CursorPlace | None = None
+        self.wasted: Work = (0, 0)
+        """The part of ``work`` that was done for rows which were read but not used."""
 
     @property
     def stored_bytes(self) -> int:
@@ -84,11 +101,6 @@ class ColumnCursor:
                     ask=ask,
                 )
 
-    def go_on(self) -> None:
-        """Permits other threads to decompress the next chunks before they are read."""
-        for ahead in self.chunks_ahead:
-            ahead.go_on()
-
     def close(self) -> None:
         """Drops data that was decompressed but not used."""
         for window in self._windows:
@@ -97,9 +109,23 @@ class ColumnCursor:
                 window.ahead = None
 
     def lose_place(self) -> None:
-        """Makes the next read start with a seek. This is needed after a read that failed halfway. It is also needed if
-        rows were read but not used."""
+        """Makes the next read start with a seek. This is needed after a read that failed halfway."""
         self._row = None
+        if self._back is not None:
+            self._back = replace(self._back, row=None)
+
+    @property
+    def place(self) -> CursorPlace:
+        return self._back or CursorPlace(self._group, self._row, tuple([window.loaded for window in self._windows]))
+
+    def go_back(self, place: CursorPlace, work: Work) -> None:
+        """Goes back to an earlier place, because the rows that were read from there are not used. ``work``: the work
+        that was done for these rows.
+
+        The next read then starts as if these rows had never been read. A seek to the row group of its first row would
+        not do, because it could pass over damaged bytes. The error would then depend on what was read in advance."""
+        self._back, self._group, self._row = place, place.group, place.row
+        self.wasted = self.wasted[0] + work[0], self.wasted[1] + work[1]
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
         """Reads the rows from ``start``. ``claims`` counts the bytes of these rows together with the bytes of the other
@@ -119,20 +145,25 @@ class ColumnCursor:
 
     def _begin(self, start: int, batch_bytes: int | None, claims: Claims) -> None:
         self._stripe.limits.begin(batch_bytes, claims)
-        if start != self._row:
+        if start != self._row or self._back is not None:
             self._seek(start)
         self._row = None  # unknown until the read ends
 
     def _seek(self, start: int) -> None:
-        group = int(self._bounds.searchsorted(start, "right")) - 1
-        first = int(self._bounds[group])
-        ids, index, row = self._reader.node.ids, self._stripe.index, self._row
-        self._row = None
-        if row is None or start < row or first > row:
-            if index is not None:
-                self._reader.seek(index.positions(ids, group))
-                row = first
-            elif row is None or first < row:
+        group: int | None = int(self._bounds.searchsorted(start, "right")) - 1
+        ids, index, row, back = self._reader.node.ids, self._stripe.index, self._row, self._back
+        self._row = self._back = None
+        seeks = row is None or start < row or (self._bounds[group] > row and index is not None)
+        if back is not None:
+            for window, (chunk, after) in zip(self._windows, back.loaded):
+                window.unload(*((chunk, chunk + 1) if seeks else (0, after)))
+            group = group if seeks else back.group
+        if seeks or back is not None:
+            if group is None or index is None:
                 self._reader.seek({column: PositionIterator.start() for column in ids})
-                row = 0
+                self._group, row = None, 0
+            else:
+                self._reader.seek(index.positions(ids, group))
+                self._group, row = group, int(self._bounds[group])
+        assert row is not None
         self._reader.skip(start - row)

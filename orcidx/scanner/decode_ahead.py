@@ -22,12 +22,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import pyarrow as pa
 
 from orcidx.orc.column_readers import Claims
 from orcidx.scanner.chains import Chains, Round
-from orcidx.scanner.column_cursor import ColumnCursor, Work
+from orcidx.scanner.column_cursor import ColumnCursor, CursorPlace, Work
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.kept_columns import KeptColumn
 
@@ -52,7 +53,8 @@ Columns = Sequence[ColumnCursor]
 @dataclass(eq=False)
 class _Span:
     """A range of rows of some columns, and the state of its decoding. ``reserved``: the maximum number of bytes that
-    the rows may take. ``kept``: the rows that are kept. None means that all rows are kept."""
+    the rows may take. ``places``: where each column was before its task has begun. ``kept``: the rows that are kept.
+    None means that all rows are kept."""
 
     columns: Columns
     start: int
@@ -60,6 +62,7 @@ class _Span:
     reserved: int
     claims: Claims
     done: list[Work]
+    places: list[CursorPlace | None]
     kept: KeptRows | None = None
     round: Round | None = None
 
@@ -79,7 +82,7 @@ class DecodeAhead:
         self._goes_on = False
         self._threads = threads
         self.wasted: Work = (0, 0)
-        """Chunks and bytes that were decompressed but not used."""
+        """After ``close``: the chunks and bytes that were decompressed but not used."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
         """Announces the spans (start, stop) for which ``take`` will be called. The caller must call ``take`` for the
@@ -90,7 +93,8 @@ class DecodeAhead:
         if not self._goes_on:
             self._goes_on = True
             for cursor in columns:  # no thread reads these columns now
-                cursor.go_on()
+                for chunks in cursor.chunks_ahead:
+                    chunks.go_on()
         ahead = [(span.start, span.start + span.rows) for span in self._spans if span.columns is columns]
         if len(ahead) != len(self._spans) or ahead != list(spans)[: len(ahead)]:
             self.drop()
@@ -190,7 +194,7 @@ class DecodeAhead:
         return span
 
     def _begin(self, columns: Columns, start: int, rows: int, reserved: int, kept: KeptRows | None = None) -> _Span:
-        span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns), kept)
+        span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns), [None] * len(columns), kept)
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
@@ -202,6 +206,7 @@ class DecodeAhead:
     @staticmethod
     def _decode(span: _Span, place: int, cursor: ColumnCursor) -> pa.Array | KeptColumn:
         chunks, size = cursor.work
+        span.places[place] = cursor.place
         try:
             if span.kept is not None:
                 return cursor.read_kept(span.start, span.kept, span.reserved, span.claims)
@@ -211,19 +216,20 @@ class DecodeAhead:
             span.done[place] = after[0] - chunks, after[1] - size
 
     def drop(self) -> None:
-        """Waits until all running tasks have ended, and drops everything that was decoded ahead. The next read of each
-        column starts with a seek."""
+        """Waits until all running tasks have ended, and drops everything that was decoded ahead. Each column goes back
+        to where it was before."""
         self._chains.close()
-        for span in (*self._spans, *self._behind):
-            chunks, size = self.wasted
-            self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
+        places: dict[ColumnCursor, CursorPlace] = {}
+        spans = sorted((*self._spans, *self._behind), key=attrgetter("start"))  # a column is read in this order
+        for span in spans:
+            for cursor, place, work in zip(span.columns, span.places, span.done):
+                if place is not None:
+                    cursor.go_back(places.setdefault(cursor, place), work)
             if span.round is not None:
                 span.round.errors.clear()
                 span.round = None  # breaks a reference cycle: the chain holds the tasks, and the tasks hold the span
         self._spans.clear()
         self._behind.clear()
-        for cursor in self._numbers:
-            cursor.lose_place()
 
     def close(self) -> None:
         """Ends decoding. The caller must call this method when the stripe is finished or abandoned."""
@@ -231,6 +237,8 @@ class DecodeAhead:
         self._chains.chunks = ()
         for cursor in self._numbers:
             cursor.close()
+        done = [cursor.wasted for cursor in self._numbers]
+        self.wasted = sum(chunks for chunks, _ in done), sum(size for _, size in done)
 
 
 def _reserved(rows: int, row_bytes: float) -> int:

@@ -171,8 +171,13 @@ def test_examples(golden_orc: Path) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "count", "asked"),
-    [(17, 15, {"batch_size": 100}), (23, 25, {"columns": ["text"], "batch_size": 400})],
-    ids=["all", "a column alone"],
+    [
+        (17, 15, {"batch_size": 100}),
+        (23, 25, {"columns": ["text"], "batch_size": 400}),
+        (31, 25, {"where": "noise > 100", "batch_size": 200}),
+        (37, 25, {"where": "word = 'word 5' OR key > 700", "batch_size": 100}),
+    ],
+    ids=["all", "a column alone", "nearly all match", "first few match, then all"],
 )
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
     """An error is raised when its rows are due. It is the error that a single thread would find first."""
