@@ -35,6 +35,8 @@ moved inside the memory into which they were decoded, because little of this mem
 WIDTHS = (1, 2, 4, 8, 16)
 """Widths in bytes of the values that the compiled passes can move."""
 
+VIEW_BYTES = 16
+
 SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""
 
@@ -119,7 +121,7 @@ def taken_array(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array
     buffer = pa.allocate_buffer(len(rows) * width)
     values = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
     kept_values.take_fixed(values, width, rows, memoryview(buffer).cast("B"))
-    return pa.Array.from_buffers(array.type, len(rows), [None, buffer], 0)
+    return pa.Array.from_buffers(array.type, len(rows), [None, buffer, *array.buffers()[2:]], 0)
 
 
 def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -149,7 +151,8 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
     elif width > 0:
         here = owned and count > len(array) * MERGED_SHARE and array.offset == 0 and others[0].is_mutable
         content = [
-            _moved(others[0], width, flags, count) if here else _fixed(others[0], array.offset, width, flags, count)
+            _moved(others[0], width, flags, count) if here else _fixed(others[0], array.offset, width, flags, count),
+            *others[1:],  # the bytes to which views refer
         ]
     else:
         content = _strings(others[0], others[1], array.offset, -width, flags, count)
@@ -163,6 +166,8 @@ def _width_of(kind: pa.DataType) -> int | None:
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width == 0 or width in WIDTHS else None
+    if str(kind) in ("string_view", "binary_view"):
+        return VIEW_BYTES
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return -4
     return -8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else None

@@ -33,6 +33,14 @@ DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
 """The number of entries whose offsets are allocated first. For a larger dictionary the number doubles with each
 read."""
+VIEW_BYTES = 16
+INLINE_BYTES = 12
+"""A view of a string of at most this many bytes contains the string."""
+SHARED_BYTES = 1 << 16
+"""Views refer to the bytes of the dictionary if there are at most this many of them. ``nbytes`` counts these bytes in
+every batch, so the batches of a larger dictionary would seem too large."""
+VIEWS_WITH_CONTENT = hasattr(pa.DataType, "has_variadic_buffers")
+"""Whether this version of pyarrow makes arrays of views with further buffers."""
 LONGEST_CHAR = 1 << 16
 """The most characters of a CHAR type whose values are padded. Hive allows 255."""
 
@@ -57,6 +65,15 @@ def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tup
         ascii_only = bool(read(memoryview(buffer).cast("B")[have:size])) and ascii_only
         have = size
     return buffer, ascii_only
+
+
+def _views_of(array: pa.Array) -> tuple[pa.Buffer, list[pa.Buffer]]:
+    """The views of the strings of an array without an offset, and the buffers to which the views refer."""
+    _, offsets, data = array.buffers()
+    places = memoryview(offsets).cast("B").cast("i")[: len(array) + 1] if len(array) else memoryview(bytes(4)).cast("i")
+    views, out = allocate(len(array) * VIEW_BYTES)
+    longest = buffers.make_views(places, memoryview(data or b"").cast("B"), out)
+    return views, [data] if longest > INLINE_BYTES else []
 
 
 class Strings(ColumnReader):
@@ -119,7 +136,14 @@ class Strings(ColumnReader):
         return pa.array(texts, pa.binary()).view(pa.string())
 
     def _typed(self, array: pa.Array) -> pa.Array:
-        return array if array.type == self.arrow_type else array.cast(self.arrow_type)
+        if array.type == self.arrow_type:
+            return array
+        if self.arrow_type == pa.string_view():
+            views, content = _views_of(array)
+            if VIEWS_WITH_CONTENT or not content:
+                bits = array.buffers()[0] if array.null_count else None
+                return pa.Array.from_buffers(self.arrow_type, len(array), [bits, views, *content], array.null_count)
+        return array.cast(self.arrow_type)
 
 
 class DirectStrings(Strings):
@@ -162,6 +186,7 @@ class DictionaryStrings(Strings):
         self._longest = 0
         self._uniform = -1
         self._begun = False
+        self._views: tuple[pa.Buffer, list[pa.Buffer]] | None = None
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._data.seek(mine)
@@ -231,6 +256,11 @@ class DictionaryStrings(Strings):
         array, entries, _ = self._dictionary()
         if pa.types.is_dictionary(self.arrow_type):
             return self._indexed(present, array)
+        if self.arrow_type == pa.string_view():
+            self._views = self._views or _views_of(array)
+            views, content = self._views
+            if not content or (VIEWS_WITH_CONTENT and content[0].size <= SHARED_BYTES):
+                return self._viewed(present, views, content)
         offsets, view = self.allocate((present.rows + 1) * 4)
         _, scratch = allocate(present.count * 4)
         indexes = scratch.cast("i")
@@ -242,6 +272,13 @@ class DictionaryStrings(Strings):
         data = self._gathered(indexes, present.count, total)
         plain = pa.Array.from_buffers(self._plain_type, present.rows, [present.bits, offsets, data], present.nulls)
         return self._typed(plain)
+
+    def _viewed(self, present: Present, views: pa.Buffer, content: list[pa.Buffer]) -> pa.Array:
+        buffer, out = self.allocate(present.rows * VIEW_BYTES)
+        buffers.read_views(self._data, present.count, memoryview(views).cast("B"), out)
+        if present.bits is not None:
+            buffers.spread(out, VIEW_BYTES, present.view, present.rows, present.count)
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer, *content], present.nulls)
 
     def _gathered(self, indexes: memoryview, count: int, total: int) -> pa.Buffer:
         """The bytes of the entries that ``count`` indexes select. ``total``: the number of these bytes."""
