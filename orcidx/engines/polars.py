@@ -26,7 +26,7 @@ from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.frames import refuse_unions
-from orcidx.scanner.scan import Scan
+from orcidx.scanner.scan import TABLE_ROWS, Scan
 from orcidx.storage import Sources
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     A predicate that orcidx can translate is pushed to orcidx in three cases: the indexes leave out at least half of the
     rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a store. Polars applies the
     predicate in any case. Strings are returned as views, which Polars uses without copying. The frames have 262,144
-    rows. Give ``strings=`` and ``batch_size=`` to change this.
+    rows. If a predicate was pushed, they have at most 1,048,576 rows. Give ``strings=`` and ``batch_size=`` to change
+    this.
 
     Parameters
     ----------
@@ -75,6 +76,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
         import polars as pl
         from polars.io.plugins import register_io_source
 
+    rows_at_once = 1 if scan_options.keys() & {"options", "batch_size"} else TABLE_ROWS
     if "options" not in scan_options:
         scan_options.setdefault("strings", "view")
         scan_options.setdefault("batch_size", FRAME_ROWS)
@@ -84,7 +86,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
         raise Unsupported("scan_polars does not support limit; call head() on the frame")
     refuse_unions(scan.schema, "Polars")
     schema = pl.DataFrame(scan.schema.empty_table()).schema
-    source = _Source(scan)
+    source = _Source(scan, rows_at_once)
     builder = None if os.environ.get("ORCIDX_POLARS_READER") == "none" else _builder_class()
     if builder is None:
         return register_io_source(source, schema=schema, is_pure=True)
@@ -144,10 +146,13 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
 
 class _Source:
     """Makes frames of a scan for Polars. An object of this class is also the callable for ``register_io_source``. The
-    object is pickled together with its scan."""
+    object is pickled together with its scan.
 
-    def __init__(self, scan: Scan) -> None:
+    ``rows_at_once``: if the scan has a condition, at least this many rows are decoded at once."""
+
+    def __init__(self, scan: Scan, rows_at_once: int) -> None:
         self.scan = scan
+        self.rows_at_once = rows_at_once
 
     def frames(
         self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
@@ -216,6 +221,8 @@ class _Source:
             row_numbers=row_numbers,
             options=options,
         )
+        if request.where is not None and batch_size is None:
+            request = request.in_large_batches(self.rows_at_once)
         return replace(self.scan, request=request)
 
 

@@ -48,7 +48,9 @@ them anyway. Reading the columns twice, half of the rows each time, would take 1
 @dataclass(frozen=True)
 class ScanRequest:
     """The request of a scan for all files; see ``OrcFile.scan``. ``limit`` is the maximum number of rows to read.
-    ``for_table`` says that all rows go into one table. The chunks of such a table need not be small. ``tests_each``
+    ``wanted_as`` says what the caller does with the rows. "batches": it takes batches and may stop early. "all
+    batches": it takes all batches, so that the first one need not be early. "table": all rows go into one table, whose
+    chunks need not be small. ``tests_each``
     says that the predicate is evaluated for each returned row, even if statistics or indexes prove that the row
     matches."""
 
@@ -60,25 +62,29 @@ class ScanRequest:
     file_path: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     limit: int | None = None
-    for_table: bool = False
+    wanted_as: Literal["batches", "all batches", "table"] = "batches"
     tests_each: bool = False
 
     @property
     def bytes_at_once(self) -> int:
         """The maximum number of bytes that are decoded in one call, for a stripe of few rows."""
-        return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
+        return self.options.batch_bytes * (TABLE_BATCHES if self.wanted_as == "table" else 1)
 
     @property
     def together(self) -> int:
         """The number of batches of small files that are read together."""
-        return BATCHES_A_TURN if self.for_table and self.limit is None else 1
+        return BATCHES_A_TURN if self.wanted_as == "table" and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same request for one table. If the batch size is smaller than ``rows``, it becomes ``rows``."""
         # dataclasses.replace is not used here. It takes as long as decoding a column of a small file.
         request = object.__new__(ScanRequest)
-        request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
+        request.__dict__.update(self.__dict__, options=self._options_with(rows), wanted_as="table")
         return request
+
+    def in_large_batches(self, rows: int) -> ScanRequest:
+        """The same request for a caller that takes all batches, in batches of up to ``rows`` rows."""
+        return replace(self, options=self._options_with(rows), wanted_as="all batches")
 
     @property
     def counting(self) -> ScanRequest:

@@ -289,8 +289,9 @@ class FileScan:
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
 
         def goes_on() -> bool:
-            return count is not None or self.request.for_table or self.metrics.rows_returned > 0
+            return count is not None or self.request.wanted_as != "batches" or self.metrics.rows_returned > 0
 
+        takes_all = self.request.wanted_as != "batches" and self.request.limit is None
         steps = read_stripe(
             stripe,
             self.columns.plan,
@@ -300,7 +301,7 @@ class FileScan:
             constants=self.columns.constants,
             requests=requests,
             share=share,
-            caller=Caller(goes_on, count, pauses, takes_all=self.request.for_table and self.request.limit is None),
+            caller=Caller(goes_on, count, pauses, takes_all=takes_all),
         )
         answer = None
         try:

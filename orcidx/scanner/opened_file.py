@@ -46,7 +46,7 @@ class OpenedFile:
         decompressed bytes."""
         reader = self.reader
         numbers = [number for number, stripe in enumerate(reader.stripes) if stripe.rows]
-        if not plan.is_complete or (len(numbers) > 1 and not request.for_table):
+        if not plan.is_complete or (len(numbers) > 1 and request.wanted_as != "table"):
             return None
         if not self._are_for_one_call(plan, request.options, numbers):
             return None

@@ -245,7 +245,7 @@ class Scan(RequestNarrowing, ArrowStream):
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
-        large = LARGE_CHUNK if request.for_table else None
+        large = LARGE_CHUNK if request.wanted_as != "batches" else None
         size, most = options.batch_size, options.batch_bytes
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None

@@ -130,7 +130,7 @@ class SmallFiles:
         """Returns the matching rows of a file that the caller has opened, if all of them go into one table. For a
         request without columns the rows are only counted."""
         request = self._request
-        if not request.for_table or request.limit is not None or request.columns == ():
+        if request.wanted_as != "table" or request.limit is not None or request.columns == ():
             return None
         try:
             with self._decoding:

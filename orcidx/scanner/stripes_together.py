@@ -2,7 +2,7 @@
 
 Inside a stripe, threads decode columns ahead, but the condition is evaluated and the rows are gathered in the caller's
 thread. If several stripes are read at the same time, the threads share this work, too. This is only done if the caller
-wants all rows, for a table or for a count. The results are taken in the order of the stripes.
+takes all rows, for example for a table or for a count. The results are taken in the order of the stripes.
 
 A step reads one span of a stripe (a range of consecutive rows). The steps of a stripe are one chain of tasks
 (``chains``). The caller's thread also runs steps. No step waits for another thread.
@@ -41,7 +41,11 @@ another thread takes longer than it saves."""
 STEPS_AHEAD = 32
 """The most steps of a stripe that wait for a thread or for the caller. Steps are added whenever the caller takes a
 result. With 8 steps the caller waited for one stripe, although another stripe had spans left, because all steps of the
-other stripe had ended. The results of these steps do not need more memory than the table that the caller makes."""
+other stripe had ended. For a table, the results of these steps need no more memory than the table itself. For another
+caller, the results must fit into ``ahead_bytes``, so there may be fewer steps."""
+
+LEAST_STEP_BYTES = 1 << 18
+"""A step counts at least this many bytes, because later steps may have more rows."""
 
 GAIN_PER_THREAD = 0.5
 """By this much of a thread's work, each thread after the first makes one stripe faster if its columns are decoded
@@ -95,14 +99,21 @@ class _Reading:
 
 class StripesTogether:
     """Reads the stripes ``numbers`` of a file. At most ``threads`` stripes are read at the same time. The caller must
-    request the stripes in order, with ``batches`` or with ``count``."""
+    request the stripes in order, with ``batches`` or with ``count``.
 
-    def __init__(self, file: OpenFile, numbers: Sequence[int], *, threads: int, counts: bool) -> None:
+    ``step_bytes``: the expected number of bytes of a step's result. It is None if the memory of the results is not
+    limited."""
+
+    def __init__(
+        self, file: OpenFile, numbers: Sequence[int], *, threads: int, counts: bool, step_bytes: int | None = None
+    ) -> None:
         self._file = file
         self._numbers = numbers
         self._chain_of = {number: chain for chain, number in enumerate(numbers)}
         self._threads = threads
         self._counts = counts
+        self._step_bytes = step_bytes
+        self._largest = 0
         self._chains = Chains([0] * len(numbers), threads)
         self._begun: dict[int, _Reading] = {}
 
@@ -141,6 +152,9 @@ class StripesTogether:
                 finally:
                     del one
             (batch,) = one.results
+            if self._step_bytes is not None:
+                self._largest = max(self._largest, LEAST_STEP_BYTES, 0 if batch is None else batch.nbytes)
+                self._step_bytes = self._largest
             if batch is not None:
                 yield batch
         del self._begun[number]
@@ -155,11 +169,18 @@ class StripesTogether:
             reading = self._begun.get(self._numbers[chain])
             if reading is None:
                 reading = self._begun[self._numbers[chain]] = self._begin(self._numbers[chain])
-            while reading.steps is not None and len(reading.rounds) < STEPS_AHEAD:
+            while reading.steps is not None and len(reading.rounds) < STEPS_AHEAD and self._has_room(reading):
                 reading.rounds.append(self._chains.add((chain,), (reading.step,)))
             if reading.failed is not None:
                 return
         self._chains.start_early()
+
+    def _has_room(self, reading: _Reading) -> bool:
+        """Whether the result of one more step fits into the memory. Each stripe may have one step in any case."""
+        if self._step_bytes is None or not reading.rounds:
+            return True
+        steps = sum(len(one.rounds) for one in self._begun.values())
+        return (steps + 1) * self._step_bytes <= self._file.scan.options.ahead_bytes
 
     def _begin(self, number: int) -> _Reading:
         """Decides on a stripe in the caller's thread, because all stripes use the same indexes of the file."""
@@ -206,7 +227,7 @@ def stripes_together(file: OpenFile, *, counts: bool = False) -> StripesTogether
     request, reader, options = scan.request, scan.reader, scan.options
     if not options.use_threads or request.limit is not None or request.where is None:
         return None
-    if not (counts or request.for_table):
+    if not counts and request.wanted_as == "batches":
         return None
     numbers = scan.stripe_numbers()
     sizes = [reader.stripes[number].rows for number in numbers]
@@ -220,27 +241,36 @@ def stripes_together(file: OpenFile, *, counts: bool = False) -> StripesTogether
     except OrcidxError:  # the error is raised again when the first stripe is read
         return None
     columns = [*plan.predicate, *plan.rest_columns]
-    if not columns or _most_together(columns, options) < threads:
+    reserved = _reserved(columns, options)
+    if not columns or _most_together(columns, reserved, options) < threads:
         return None
     first = _first_together(sizes, threads, len(columns))
     if first < 2:
         return None
-    together = StripesTogether(file, numbers[:first], threads=threads, counts=counts)
+    limited = None if counts or request.wanted_as == "table" else reserved
+    together = StripesTogether(file, numbers[:first], threads=threads, counts=counts, step_bytes=limited)
     file.before_close = together.close
     return together
 
 
-def _most_together(columns: Sequence[OrcType], options: ReadOptions) -> int:
-    """How many stripes may be read at the same time. The spans of all stripes but the first must fit into
-    ``ahead_bytes``, and the pieces of all streams must fit into ``io_bytes``."""
+def _reserved(columns: Sequence[OrcType], options: ReadOptions) -> int:
+    """The number of bytes for which memory is reserved for a span."""
     sizes = [row_bytes(column) for column in columns]
-    reserved = options.batch_bytes
-    if None not in sizes:
-        width = sum(size for size in sizes if size is not None)
-        reserved = min(reserved, int(RESERVE_FACTOR * width * options.batch_size))
+    if None in sizes:
+        return options.batch_bytes
+    width = sum(size for size in sizes if size is not None)
+    return max(1, min(options.batch_bytes, int(RESERVE_FACTOR * width * options.batch_size)))
+
+
+def _most_together(columns: Sequence[OrcType], reserved: int, options: ReadOptions) -> int:
+    """How many stripes may be read at the same time. The spans of all stripes but the first must fit into
+    ``ahead_bytes``, and the pieces of all streams must fit into ``io_bytes``.
+
+    ``reserved``: the number of bytes for which memory is reserved for a span.
+    """
     streams = STREAMS_PER_COLUMN * sum(len(column.ids) for column in columns)
     pieces = streams * piece_bytes(len(columns), options, is_local=True)
-    return min(1 + options.ahead_bytes // max(1, reserved), options.io_bytes // max(1, pieces))
+    return min(1 + options.ahead_bytes // reserved, options.io_bytes // max(1, pieces))
 
 
 def _first_together(sizes: Sequence[int], threads: int, columns: int) -> int:

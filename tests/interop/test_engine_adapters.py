@@ -289,7 +289,7 @@ def test_polars_frames(folder: Any) -> None:
     assert orcidx.scan_polars(folder, batch_size=100).select("id").collect().height == 3 * ROWS
     lazy = orcidx.scan_polars(folder)
     assert pickle.loads(pickle.dumps(lazy)).collect().height == 3 * ROWS
-    source = polars_adapter._Source(orcidx.scan(folder, batch_size=1 << 18))
+    source = polars_adapter._Source(orcidx.scan(folder, batch_size=1 << 18), 1)
     frames = list(source.frames(["id"], (2990, 20), []))
     assert [value for frame in frames for value in frame["id"].to_list()] == list(range(2990, 3010))
 
