@@ -67,7 +67,7 @@ class ColumnGroup:
         self.use_threads = use_threads
         self.cursors: list[ColumnCursor] = []
         self.batch_bytes = stripe.limits.batch_bytes
-        self._readers: list[ColumnReader] = []
+        self.readers: list[ColumnReader] = []
         self._root: RootRows | None = None
         facts = stripe.reader.facts
         try:
@@ -78,7 +78,7 @@ class ColumnGroup:
             for column, chosen, exact in zip(columns, options, exact_times, strict=True):
                 source = stripe.apart() if apart else stripe
                 reader = open_column(column, source, chosen, file=facts, exact_times=exact)
-                self._readers.append(reader)
+                self.readers.append(reader)
                 if apart:
                     windows, first = stripe.windows[first:], len(stripe.windows)
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
@@ -89,7 +89,7 @@ class ColumnGroup:
     def narrow(self, decimals: Collection[int]) -> None:
         """Makes later reads decode some decimal columns in 64 bits. ``decimals``: ids of these columns. They must have
         at most 18 digits."""
-        for column, reader in zip(self.columns, self._readers):
+        for column, reader in zip(self.columns, self.readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
 
@@ -104,7 +104,7 @@ class ColumnGroup:
 
     def seek(self, row: int) -> None:
         """Makes ``row`` the next row that is read."""
-        if row == self.row or self.cursors or not self._readers:
+        if row == self.row or self.cursors or not self.readers:
             self.row = row
             return
         group = int(self._bounds.searchsorted(row, "right")) - 1
@@ -116,14 +116,14 @@ class ColumnGroup:
                 rows = row - self.row
                 if self._root is not None:
                     rows = self._root.skip(rows)
-                for reader in self._readers:
+                for reader in self.readers:
                     reader.skip(rows)
         self.row = row
 
     def _seek_group(self, group: int, start: int) -> None:
         index = self.stripe.index
         if index is not None and self._root is None:
-            for reader in self._readers:
+            for reader in self.readers:
                 reader.seek(index.positions(reader.node.ids, group))
             self.row = start
         elif self.row > start:
@@ -133,7 +133,7 @@ class ColumnGroup:
         """Goes to the first row of the stripe. This needs no index."""
         if self._root is not None:
             self._root.seek(PositionIterator.start())
-        for reader in self._readers:
+        for reader in self.readers:
             reader.seek({column: PositionIterator.start() for column in reader.node.ids})
         self.row = 0
 
@@ -161,7 +161,7 @@ class ColumnGroup:
         """The tasks that read the next rows of each column. The tasks do not change the current row of the group. The
         caller must set it."""
         parent = None if self._root is None else self._root.read(rows)
-        return [partial(reader.read, rows, parent) for reader in self._readers]
+        return [partial(reader.read, rows, parent) for reader in self.readers]
 
     def rewind(self) -> None:
         """Goes back to ``row`` after a read failed halfway."""

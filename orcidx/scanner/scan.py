@@ -65,13 +65,9 @@ _LONGEST_SHOWN = 150
 """The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
-"""The number of rows that are decoded at once for a table. The chunks of a table need not be small. With half as many
-rows, reading takes up to 20 % longer. With twice as many rows, strings and lists are slow, because Arrow's pool is too
-small to reuse their buffers."""
-
-COUNTED_ROWS = 1 << 18
-"""The number of rows that are decoded at once for counting. Their values are dropped after the condition was tested. So
-the same small memory is used for all rows, and stays in the cache."""
+"""The number of rows that are decoded at once for a table or for a count. The chunks of a table need not be small. With
+half as many rows, reading takes up to 20 % longer. With twice as many rows, strings and lists are slow, because Arrow's
+pool is too small to reuse their buffers."""
 
 LARGE_CHUNK = 1 << 15
 """A batch of at least this many rows becomes a chunk of a table and is not joined with other batches. With a condition,
@@ -352,7 +348,7 @@ class Scan(RequestNarrowing, ArrowStream):
         request = self.resolved.counting
         tails_alone = request.where is None
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
-            request = request.as_table(COUNTED_ROWS)  # a smaller batch size of the caller is kept
+            request = request.as_table(TABLE_ROWS)  # a smaller batch size of the caller is kept
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         total = sum(unit.rows for unit in known.units)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
+from orcidx.scanner.tested_columns import TestedColumns
 
 __all__ = ["Constants", "StripeFilter"]
 
@@ -31,6 +32,8 @@ class StripeFilter:
     constants: Constants
     answers: DictionaryAnswers = field(default_factory=DictionaryAnswers)
     """The results of the predicate for the entries of the stripe's dictionaries."""
+    tested: TestedColumns | None = None
+    """Columns that are tested while they are decoded, if there are such columns."""
 
     def __post_init__(self) -> None:
         self.tests = self.where is not None and not self.rows.may.issubset(self.rows.must)
@@ -75,10 +78,16 @@ class StripeFilter:
         return None if mask is None or mask.all() else mask
 
     def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
-        where = self.where
+        where, names, passed = self.where, self.names, None
+        if self.tested is not None:
+            passed, where = self.tested.passed(arrays), self.tested.rest
+            if where is None or not passed.any():
+                return passed
+            arrays, names = self.tested.left(arrays), self.tested.left(names)
         assert where is not None
-        if not self.names:  # a batch without columns would have no rows
-            return where.evaluate(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]), self.answers)
         if self.constants:
             arrays = [*arrays, *[pa.repeat(value, rows) for _, value in self.constants]]
-        return where.evaluate(pa.RecordBatch.from_arrays(arrays, names=self.names), self.answers)
+        if not names:  # a batch without columns would have no rows
+            arrays, names = [pa.nulls(rows)], [""]
+        matches = where.evaluate(pa.RecordBatch.from_arrays(arrays, names=names), self.answers)
+        return matches if passed is None else np.logical_and(passed, matches, out=matches)

@@ -41,6 +41,7 @@ from orcidx.scanner.span_behind import OtherColumns, SpanBehind
 from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
+from orcidx.scanner.tested_columns import tested_columns
 
 __all__ = ["Caller", "Step", "read_stripe"]
 
@@ -57,7 +58,8 @@ Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None
 class StripeGroups:
     """The opened columns of a stripe. ``first``: the predicate's columns. ``rest``: the other columns. ``both``: the
     cursors of all columns. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: decimals
-    of the predicate that are read in 64 bits. ``width``: the sizes of rows that are known so far."""
+    of the predicate that are read in 64 bits. ``tested``: columns of the predicate that are tested while they are
+    decoded. ``width``: the sizes of rows that are known so far."""
 
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
@@ -75,6 +77,9 @@ class StripeGroups:
         self.narrow = narrow_columns(plan, where)
         if self.narrow:
             self.first.narrow(self.narrow)
+        self.tested = None
+        if self.first.cursors and False in plan.returned:
+            self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
         self.width = RowWidth(options)
@@ -121,6 +126,7 @@ class StripeReader:
         plan = self.columns
         where = self.filter.where if self.filter.tests else None
         self.groups = groups = StripeGroups(self.stripe, plan, self.rows, self.options, where)
+        self.filter.tested = groups.tested
         threads = thread_count(use_threads=self.options.use_threads)
         self.ahead = self._decoder(threads) if threads > 1 and groups.both else None
         others = OtherColumns(groups.rest, groups.width, self.ahead, alone=not groups.first.columns)

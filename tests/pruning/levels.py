@@ -37,6 +37,7 @@ from orcidx.scanner import (
     small_filter,
     stripe_scan,
     stripe_turns,
+    tested_columns,
     top_scan,
 )
 from orcidx.scanner.decode_ahead import DecodeAhead
@@ -102,6 +103,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "small files filtered": ((small_filter, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
     "ends of a range at once": ((ranges, "ENABLED", False),),
+    "tested while decoded": ((tested_columns, "ENABLED", False),),
     "decimals in 64 bits": ((narrow_decimals, "ENABLED", False),),
     "rows kept in one pass": ((kept_arrays, "ENABLED", False),),
     "counts without arrays": ((Scan, "count_rows", _counted),),

@@ -19,7 +19,15 @@ import orcidx
 from orcidx import col
 from orcidx.orc.columns import base
 from orcidx.predicate import Leaf, Op, compiled, dictionary_answers
-from orcidx.scanner import coded_strings, column_group, decode_ahead, small_filter, stripe_reader, survivors
+from orcidx.scanner import (
+    coded_strings,
+    column_group,
+    decode_ahead,
+    small_filter,
+    stripe_reader,
+    survivors,
+    tested_columns,
+)
 
 ROWS = 6_000
 STRIPE_ROWS = 3_000
@@ -30,6 +38,8 @@ KEPT = "row"
 SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "as it is": [],
     "strings as strings": [(coded_strings, "ENABLED", False)],
+    "tested once decoded": [(tested_columns, "ENABLED", False), (column_group, "MANY_ROWS", 1)],
+    "tested while decoded": [(column_group, "MANY_ROWS", 1), (base, "TESTED_ROWS", 100)],
     "always codes": [(coded_strings, "ROWS_PER_ENTRY", 0)],
     "codes looked up": [(dictionary_answers, "FEW_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
     "NumPy and pyarrow alone": [(compiled, "ENABLED", False)],

@@ -7,7 +7,7 @@ same rows as its parent. Where a struct is null, its children have no values, an
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,10 @@ KEEPS = True
 MOST_KEPT = 0.9
 """If more than this share of the rows is kept, memory for all rows is allocated for the output. pyarrow's pool reuses
 blocks of one size. Memory of other sizes comes from the system, which must clear its pages (decision 0379)."""
+
+TESTED_ROWS = 1 << 15
+"""The number of values that are decoded and then tested. They take at most 256 KiB, so they stay in the processor's
+cache."""
 
 LARGEST_ARRAY = (1 << 31) - 1
 """The most bytes of strings, or elements of lists, that one Arrow array can address with 32-bit offsets."""
@@ -318,16 +322,38 @@ class ColumnReader:
 
 class Fixed(ColumnReader):
     """Reads values of a fixed width. The stream has only the values that are not null. After they are read, they are
-    moved to their rows."""
+    moved to their rows.
+
+    ``test``: if it is set, reads return a byte for each row instead of its value. The function gets values as bytes,
+    and writes a 1 for each value that passes the test, and otherwise a 0. The byte of a null row is 0."""
 
     width: int
+    test: Callable[[memoryview, memoryview], None] | None = None
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         """Reads ``count`` values to ``view``. ``streaming``: whether large output may bypass the processor's caches,
         because the values are not moved again."""
         raise NotImplementedError
 
+    def _tested(self, present: Present, test: Callable[[memoryview, memoryview], None]) -> pa.Array:
+        """Decodes and tests one block of values after the other. A block stays in the processor's cache."""
+        buffer, found = self.allocate(present.rows)
+        _, block = allocate(min(present.count, TESTED_ROWS) * self.width)
+        for start in range(0, present.count, TESTED_ROWS):
+            count = min(present.count - start, TESTED_ROWS)
+            values = block[: count * self.width]
+            self._read_dense(values, count, streaming=False)
+            test(values, found[start : start + count])
+        if present.view is not None:
+            buffers.spread(found, 1, present.view, present.rows, present.count)
+            valid = np.unpackbits(np.frombuffer(present.view, np.uint8), count=present.rows, bitorder="little")
+            passed = np.frombuffer(found, np.uint8)
+            np.bitwise_and(passed, valid, out=passed)
+        return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
+
     def _read_values(self, present: Present) -> pa.Array:
+        if self.test is not None:
+            return self._tested(present, self.test)
         buffer, view = self.allocate(present.rows * self.width)
         if present.count:
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)

@@ -1,0 +1,129 @@
+"""Tests numbers of a predicate while their column is decoded. No array is made for the column.
+
+This is possible if a column is not returned, if its values are integers, dates or decimals of 64 bits, and if each part
+of the predicate that uses the column is a range that must be TRUE. A block of values is decoded, and tested while it is
+in the processor's cache. So the values are neither written to memory nor read again (decision 0148).
+
+Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, with the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.orc.column_readers import ColumnReader
+from orcidx.orc.columns.base import Fixed
+from orcidx.orc.kinds import TypeKind
+from orcidx.predicate import External
+from orcidx.predicate.binding import BoundPredicate
+from orcidx.predicate.compares import within
+from orcidx.predicate.fold import conjuncts, leaves, parts
+from orcidx.predicate.literals import stored_range
+from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
+from orcidx.scanner.column_group import ColumnGroup
+
+__all__ = ["TestedColumns", "tested_columns"]
+
+ENABLED = True
+
+_DOMAINS = {
+    TypeKind.INT: Domain.INT,
+    TypeKind.LONG: Domain.INT,
+    TypeKind.DATE: Domain.DATE,
+    TypeKind.DECIMAL: Domain.DECIMAL,
+}
+_RANGES = (Op.EQ, Op.IN, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
+
+Bools = npt.NDArray[np.bool_]
+Test = Callable[[memoryview, memoryview], None]
+
+
+@dataclass(frozen=True)
+class TestedColumns:
+    """``places``: which of the predicate's columns are tested while they are decoded. ``rest``: the other parts of the
+    predicate. None if there are no other parts."""
+
+    places: frozenset[int]
+    rest: BoundPredicate | None
+
+    def passed(self, arrays: Sequence[pa.Array]) -> Bools:
+        """For each row, whether all tests are passed. ``arrays`` has the arrays of all columns of the predicate."""
+        found: Bools | None = None
+        for place in self.places:
+            array = arrays[place]
+            one = np.frombuffer(array.buffers()[1], np.bool_, len(array))
+            found = one if found is None else np.logical_and(found, one, out=found)
+        assert found is not None
+        return found
+
+    def left(self, columns: Sequence[Any]) -> list[Any]:
+        """Leaves out the tested columns."""
+        return [column for place, column in enumerate(columns) if place not in self.places]
+
+
+def tested_columns(
+    group: ColumnGroup, names: Sequence[str], returned: Sequence[bool], where: BoundPredicate | None
+) -> TestedColumns | None:
+    """Sets the tests of the readers of ``group``, which are the readers of the predicate's columns. Returns None if no
+    column can be tested while it is decoded.
+
+    ``names``: the names of the columns in the predicate. ``returned``: for each column, whether the scan returns it.
+    """
+    if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
+        return None
+    found: dict[str, list[BoundLeaf]] = {}
+    others: set[str] = set()
+    for part in conjuncts(where.root):
+        if isinstance(part, BoundLeaf) and part.op in _RANGES and not part.negated and len(part.path) == 1:
+            found.setdefault(part.path[0], []).append(part)
+        else:
+            others.update(leaf.path[0] for leaf in leaves(part))
+    places: set[int] = set()
+    for place, name in enumerate(names):
+        if name in found and name not in others and not returned[place]:
+            reader = group.readers[place]
+            test = _test_of(reader, found[name])
+            if isinstance(reader, Fixed) and test is not None:
+                reader.test = test
+                places.add(place)
+    if not places:
+        return None
+    tested = {(names[place],) for place in places}
+    rest = [part for part in conjuncts(where.root) if not (isinstance(part, BoundLeaf) and part.path in tested)]
+    columns = tuple(path for path in where.columns if path not in tested)
+    return TestedColumns(frozenset(places), BoundPredicate(all_of(*rest), columns, where.schema) if rest else None)
+
+
+def _test_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> Test | None:
+    """The test for values of a reader, which pass if they are in all ranges. None if a leaf is no range of the values
+    that the reader decodes."""
+    domain = _DOMAINS.get(reader.node.kind)
+    if not isinstance(reader, Fixed) or reader.width not in (4, 8) or any(leaf.domain is not domain for leaf in ranges):
+        return None
+    low, high = -(1 << (8 * reader.width - 1)), (1 << (8 * reader.width - 1)) - 1
+    for leaf in ranges:
+        points, least, most = stored_range(leaf, reader.arrow_type)
+        if points is not None:
+            if len(points) > 1:
+                return None
+            least, most = (points[0], points[0]) if points else (1, 0)
+        low = low if least is None else max(low, least)
+        high = high if most is None else min(high, most)
+    if low > high:
+        return _nothing
+    return partial(_in_range, "i" if reader.width == 4 else "q", low, high)
+
+
+def _in_range(layout: Literal["i", "q"], low: int, high: int, values: memoryview, found: memoryview) -> None:
+    within(values.cast(layout), low, high, found)
+
+
+def _nothing(values: memoryview, found: memoryview) -> None:
+    found[:] = bytes(len(found))

@@ -1,0 +1,144 @@
+"""Columns of a predicate that are tested while they are decoded: which columns these are, and that the rows are the
+same as with arrays."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx.orc.columns import base
+from orcidx.scanner import column_group, stripe_reader, tested_columns
+from orcidx.scanner.column_group import ColumnGroup
+
+ROWS = 5_000
+DAY = datetime.date(2000, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rng = np.random.default_rng(7)
+    numbers = rng.integers(-100, 100, ROWS)
+    nulls = rng.random(ROWS) < 0.3
+    days = [DAY + datetime.timedelta(days=int(number)) for number in numbers]
+    cents = pa.array([Decimal(int(number)).scaleb(-2) for number in numbers], pa.decimal128(15, 2))
+    table = pa.table(
+        {
+            "long": np.where(
+                numbers == 7, np.iinfo(np.int64).max, np.where(numbers == 8, np.iinfo(np.int64).min, numbers)
+            ),
+            "int": pa.array(numbers, pa.int32()),
+            "short": pa.array(numbers, pa.int16()),
+            "holes": pa.array(numbers, mask=nulls),
+            "day": pa.array(days, mask=nulls),
+            "cents": cents,
+            "wide": cents.cast(pa.decimal128(30, 2)),
+            "real": numbers / 3,
+            "word": [f"w{number % 7}" for number in numbers],
+            "id": np.arange(ROWS),
+        }
+    )
+    path = str(tmp_path_factory.mktemp("tested") / "file.orc")
+    orcidx.write_table(table, path, row_index_stride=1000)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def large_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_group, "MANY_ROWS", 1)
+
+
+def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[str], where: str) -> set[str]:
+    """The names of the columns that a scan tests while they are decoded."""
+    found: set[str] = set()
+    choose = stripe_reader.tested_columns
+
+    def noted(group: ColumnGroup, names: Any, *others: Any) -> Any:
+        chosen = choose(group, names, *others)
+        found.update([] if chosen is None else [names[place] for place in chosen.places])
+        return chosen
+
+    with monkeypatch.context() as patch, orcidx.open(path) as file:
+        patch.setattr(stripe_reader, "tested_columns", noted)
+        file.scan(columns, where).to_table()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("columns", "where", "expected"),
+    [
+        (["id"], "long < 5", {"long"}),
+        (["id"], "long < 5 AND int >= 2 AND int < 50 AND day > DATE '2000-01-05'", {"long", "int", "day"}),
+        (["id"], "cents BETWEEN 0.05 AND 0.07 AND holes = 3", {"cents", "holes"}),
+        (["id", "long"], "long < 5 AND int < 50", {"int"}),  # a returned column needs its array
+        (["id"], "long < 5 OR int < 50", set()),
+        (["id"], "long < 5 AND (long > -5 OR int < 50)", set()),
+        (["id"], "int < 5 AND (long > -5 OR real < 50)", {"int"}),
+        (["id"], "int IN (1, 5)", set()),
+        (["id"], "int IN (5) AND NOT long > 3", {"int"}),
+        (["id"], "int <> 5 AND long IS NOT NULL", set()),
+        (["id"], "short < 5 AND wide < 5 AND real < 5 AND word < 'w3'", set()),
+        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates a part
+    ],
+)
+def test_which_columns(
+    path: str, monkeypatch: pytest.MonkeyPatch, columns: list[str], where: str, expected: set[str]
+) -> None:
+    assert names_of_tested(path, monkeypatch, columns, where) == expected
+
+
+CONDITIONS = [
+    "long >= 9223372036854775807",
+    "long > 9223372036854775807",
+    "long <= -9223372036854775808",
+    "long < 100000000000000000000 AND long >= -100000000000000000000",
+    "long > 100000000000000000000",
+    "int > 2147483648",
+    "int >= -2147483648 AND int <= 2147483647",
+    "int = 2.5",
+    "int > 2.5 AND int < 3.5",
+    "int > 5 AND int < 3",
+    "int BETWEEN -3 AND 40 AND int >= 0 AND int <> 12",
+    "holes > -20 AND holes <= 20 AND word = 'w1'",
+    "day >= DATE '1999-12-01' AND day < DATE '2000-02-01' AND real > 0",
+    "cents = 0.05 AND long < 50",
+    "cents > 0.051 AND cents < 0.5",
+    "cents < 1e30",
+    "long = 3 AND long = 4",
+    "long >= 0 AND (word = 'w3' OR real < 0)",
+]
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize("block", [7, 64, 1 << 15])
+def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch, where: str, block: int) -> None:
+    monkeypatch.setattr(base, "TESTED_ROWS", block)
+    with orcidx.open(path) as file:
+        for options in ({}, {"batch_size": 333}, {"row_range": (150, 4321)}, {"selection": list(range(3, ROWS, 17))}):
+            scan = file.scan(["id"], where, **options)
+            found, count = scan.to_table(), scan.count_rows()
+            monkeypatch.setattr(tested_columns, "ENABLED", False)
+            assert found.equals(scan.to_table())
+            monkeypatch.setattr(tested_columns, "ENABLED", True)
+            assert count == len(found)
+
+
+def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest buffer is the one with a byte for each row."""
+    sizes: list[int] = []
+    allocate = base.allocate
+
+    def noted(self: Any, size: int) -> Any:
+        sizes.append(size)
+        return allocate(size)
+
+    monkeypatch.setattr(base.ColumnReader, "allocate", noted)
+    with orcidx.open(path) as file:
+        assert file.scan(where="long BETWEEN -50 AND 50", batch_size=ROWS).count_rows() > 1000
+    assert sizes
+    assert max(sizes) <= ROWS
