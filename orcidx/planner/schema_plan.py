@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from orcidx.planner.schema_mapping import FieldSource, map_columns
 from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, rewritten
 
-__all__ = ["SchemaPlan", "schema_plan"]
+__all__ = ["AtOnce", "SchemaPlan", "schema_plan"]
 
 Path = tuple[str, ...]
 
@@ -96,6 +96,18 @@ def _chooses_rows(job: FileJob) -> bool:
 
 def _type_of(value: Any) -> pa.DataType:
     return value.type if isinstance(value, pa.Scalar) else pa.scalar(value).type
+
+
+class AtOnce(NamedTuple):
+    """Columns of small stripes that are read by one call, with their readers and options. ``dictionaries``: ids of
+    columns that are read as Arrow dictionaries. ``schema``: the schema of a batch of these columns. None if no batch is
+    made."""
+
+    recipe: Recipe
+    columns: Sequence[OrcType]
+    options: Sequence[ReadOptions]
+    dictionaries: frozenset[int] = frozenset()
+    schema: pa.Schema | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,13 +433,16 @@ class SchemaPlan:
         return self.asked.columns(exact)
 
     @cached_property
-    def recipe(self) -> Recipe | None:
-        """The plan for reading several small stripes together. It is None if a predicate or an option determines which
-        rows are read."""
+    def at_once(self) -> AtOnce | None:
+        """All columns of small stripes, for reading them by one call. It is None if a predicate or an option determines
+        which rows are read, or if column readers are needed."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.columns(())
-        return recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
+        recipe = recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
+        if recipe is None:
+            return None
+        return AtOnce(recipe, plan.output, plan.output_options, self.dictionaries, plan.schema)
 
     @cached_property
     def is_complete(self) -> bool:

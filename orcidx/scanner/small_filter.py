@@ -25,11 +25,11 @@ from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
-from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.predicate import BoundPredicate
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import AtOnce, Held, arrays_at_once
+from orcidx.scanner.small_stripes import Held, arrays_at_once
 from orcidx.scanner.survivors import Survivors, as_batch, picked
 
 __all__ = ["SmallFilter", "small_filter"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,35 +21,24 @@ from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
+from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
-from orcidx.orc.types import OrcType
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.request import ScanRequest
-from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.decode_pool import run_all, thread_count
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.row_width import RowWidth
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
+__all__ = ["Held", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
 
 Found = tuple[list[pa.Array], int, int]
 """Arrays, and the number of chunks and bytes that were decompressed for them."""
 
 Held = tuple[int, memoryview]
 """The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
-
-
-class AtOnce(NamedTuple):
-    """Columns of small stripes that are read by one call, with their readers and options. ``dictionaries``: ids of
-    columns that are read as Arrow dictionaries."""
-
-    recipe: Recipe
-    columns: Sequence[OrcType]
-    options: Sequence[ReadOptions]
-    dictionaries: frozenset[int] = frozenset()
 
 
 SMALL_STRIPE = 1 << 20
@@ -87,13 +75,12 @@ def is_one_read(reader: OrcReader, plan: SchemaPlan, stripe: StripeInformation) 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
     """Whether the columns and the rows of the stripe allow ``read_at_once``. Even if they do, ``read_at_once`` may
     return None."""
-    recipe = plan.recipe
-    if recipe is None or stripe.rows > options.batch_size:
+    if plan.at_once is None or stripe.rows > options.batch_size:
         return False
     if stripe.rows <= MOST_ROWS:
         return True
     # These are the rows that column readers would read at once.
-    width = recipe.row_bytes
+    width = plan.at_once.recipe.row_bytes
     if width is None or stripe.rows * width > RowWidth.share * options.batch_bytes:
         return False
     few = stripe.rows * width <= SINGLE_THREADED or not options.use_threads
@@ -113,13 +100,11 @@ def read_at_once(
     """Returns all rows of a stripe for which ``is_for_one_call`` is true. In a stripe in memory, columns that are not
     plain are decoded by readers. If all columns are plain, several threads may decode them. Returns None if column
     readers are needed for all columns."""
-    recipe = plan.recipe
-    if recipe is None:
+    wanted = plan.at_once
+    if wanted is None:
         return None
-    columns = plan.asked.columns(())
-    wanted = AtOnce(recipe, columns.output, columns.output_options, plan.dictionaries)
     arrays = arrays_at_once(wanted, facts, information, footer, source, request=request, metrics=metrics)
-    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
+    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
 
 
 def arrays_at_once(
