@@ -89,7 +89,7 @@ def test_the_page_says_what_was_found(path):
         assert title in page
     for title in ("Each index alone", "Time"):
         assert title in page
-    assert "a bloom filter" in page  # it ruled out row groups that statistics of user could not
+    assert "a bloom filter" in page  # it ruled out row groups that the statistics of `user` could not rule out
     assert "&lt;city&gt;" in page
     assert "<city>" not in page
     assert page.count("class='band'") == 4

@@ -188,7 +188,7 @@ def test_null_facts() -> None:
         (0, False),  # impossible
         (None, None),  # no statistics
         (11, False),  # impossible
-        (10, True),  # contradiction
+        (10, True),  # contradiction: as many values as rows, but the writer says that there are nulls
         (9, False),  # some values are missing because their parents are null
     ]
     column = bound(raw(node(K.INT), *[integers(1, 5, count, null) for count, null in units]))
