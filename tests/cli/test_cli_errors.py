@@ -1,4 +1,4 @@
-"""What the command line says and exits with when something is wrong, or when nobody listens any more."""
+"""The messages and exit codes of the command line for errors, and for a pipe that its reader has closed."""
 
 from __future__ import annotations
 
