@@ -146,7 +146,7 @@ def _muted(test: Any, names: frozenset[str]) -> Any:
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Makes scans use bloom filters and dictionaries of any size."""
+    """Makes scans use bloom filters and dictionaries even if they are large compared with the data."""
     with (
         mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")),
         mock.patch.object(dictionary_choice, "DICTIONARY_SHARE", float("inf")),
@@ -156,7 +156,8 @@ def eager() -> Iterator[None]:
 
 @contextmanager
 def alone(level: str) -> Iterator[None]:
-    """Turns off all other levels. If the level is a bloom filter or a dictionary, it is used whatever its size is."""
+    """Turns off all other levels. Bloom filters and dictionaries are used even if they are large compared with the
+    data."""
     with without(*(other for other in LEVELS if other != level)), eager():
         yield
 
