@@ -1,8 +1,10 @@
-"""Fixtures shared by all tests: golden files, a Spark session, Paimon's Java, seeds, and the house's strictness.
+"""Fixtures that all tests share: golden files, a Spark session, Paimon's Java, and random numbers. Also, the rules for
+skipped tests.
 
-A test that cannot run here (no Java, no jar, no golden files) skips and says what to install. ``ORCIDX_REQUIRE_ALL=1``
-turns every skip into a failure; ``.ci/run`` sets it, so that CI can not pass by leaving things out. With
-``ORCIDX_REQUIRE_ALL=but-golden`` only those may skip that need golden files, which a public runner does not have.
+A test that cannot run on this machine (no Java, no jar, no golden files) is skipped, and the reason says what to
+install. With ``ORCIDX_REQUIRE_ALL=1`` every skipped test counts as a failure. ``.ci/run`` sets this variable, so that
+CI cannot pass by skipping tests. With ``ORCIDX_REQUIRE_ALL=but-golden``, tests that need golden files may be skipped,
+because a public runner does not have these files.
 """
 
 from __future__ import annotations
@@ -30,15 +32,17 @@ SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
 REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
 BUT_GOLDEN = os.environ.get("ORCIDX_REQUIRE_ALL", "") == "but-golden"
 WITHOUT = os.environ.get("ORCIDX_WITHOUT", "")
-"""Levels of ``pruning/levels`` that are off in the whole run, separated by commas; "all"."""
+"""The levels of ``pruning/levels`` that are turned off in the whole run, separated by commas, or "all"."""
 TURNED_OFF = "which ORCIDX_WITHOUT turns off"
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
 CONNECTOR_SPARK = (3, 5)
-"""The version of Spark that the connector is built for; the bundle, whose classes it has too, stays out of it."""
+"""The version of Spark for which the connector is built. The connector also has the classes of the bundle. So a session
+of this version does not load the bundle."""
 MOST_WORKERS = 4
 SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of a JVM that soon ends: without the second compiler the Spark tests take 28 s of its processor, not 63."""
+"""Options of a JVM that runs only for a short time. Without the JVM's second compiler, the Spark tests take 28 s of
+processor time instead of 63 s."""
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -65,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
-    if hasattr(config, "workerinput"):  # the longest part first, so that nobody waits for it at the end
+    if hasattr(config, "workerinput"):  # tests with the JVM take longest, so they run first
         items.sort(key=lambda item: not _needs_jvm(item))
 
 
@@ -75,7 +79,8 @@ def _needs_jvm(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker for each core, at most four; none for a single test or file, which would only wait for their start."""
+    """A worker for each core, but at most four. A single test or file runs without workers, because starting them would
+    take longer than they save."""
     if len(config.args) == 1 and config.args[0].partition("::")[0].endswith(".py"):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -84,7 +89,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker, and all that have tests with the JVM to one; the controller knows files alone."""
+    """Makes the scheduler. All tests of a file run in one worker, and all files with tests that use the JVM run in the
+    same worker. The controller knows only the names of files."""
     from xdist.scheduler import LoadFileScheduling
 
     @cache
@@ -100,7 +106,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _may_skip(reason: object) -> bool:
-    """Whether a test that skipped for this reason is not a failure although ``ORCIDX_REQUIRE_ALL`` is set."""
+    """Whether a test may be skipped for this reason although ``ORCIDX_REQUIRE_ALL`` is set."""
     said = str(reason[-1] if isinstance(reason, tuple) else reason)
     if WITHOUT and said.endswith(TURNED_OFF):
         return True
@@ -127,7 +133,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Any:
 
 @pytest.fixture(autouse=True)
 def no_ignored_exception() -> Iterator[None]:
-    """Fails the test in which an exception was swallowed ("Exception ignored in ..."), as a nogil kernel could do."""
+    """Fails a test in which Python ignored an exception ("Exception ignored in ..."). Compiled code without the GIL
+    could cause this."""
     ignored: list[str] = []
     before = sys.unraisablehook
     sys.unraisablehook = lambda args: ignored.append(f"{args.err_msg or 'Exception ignored in'} {args.exc_value!r}")
@@ -140,7 +147,8 @@ def no_ignored_exception() -> Iterator[None]:
 
 @pytest.fixture(autouse=WITHOUT != "", scope="session")
 def levels_off() -> Iterator[None]:
-    """With ``ORCIDX_WITHOUT``, for random suites: what the levels give must be what is read without them."""
+    """If ``ORCIDX_WITHOUT`` is set, turns off the levels that it names in the whole run. Random tests must find the
+    same rows without these levels."""
     from pruning.levels import LEVELS, without
 
     with without(*(LEVELS if WITHOUT == "all" else WITHOUT.split(","))):
@@ -148,7 +156,7 @@ def levels_off() -> Iterator[None]:
 
 
 def _levels_off(*levels: str) -> list[str]:
-    """Which of these levels are off in the whole run."""
+    """Returns which of these levels are turned off in the whole run."""
     from pruning.levels import LEVELS
 
     assert not set(levels) - set(LEVELS), f"{levels} are no levels"
@@ -158,9 +166,10 @@ def _levels_off(*levels: str) -> list[str]:
 
 @pytest.fixture
 def saves() -> Callable[..., bool]:
-    """``if saves("catalog"): assert ...``: what a test says of the work that levels save, or of where a total comes
-    from. It says nothing of that where ``ORCIDX_WITHOUT`` turns one of them off; rows and totals it compares all the
-    same. A test that is about levels alone has the marker ``levels``."""
+    """Returns a function for ``if saves("catalog"): assert ...``. The function returns False if ``ORCIDX_WITHOUT``
+    turns off one of the given levels. The test then makes no assertions about the work that these levels save, or about
+    the origin of totals. It still compares rows and totals. A test that is only about levels has the marker
+    ``levels``."""
     return lambda *levels: not _levels_off(*levels)
 
 
@@ -195,22 +204,23 @@ def golden_paimon() -> Path:
 
 
 def jar_cache() -> Path:
-    """Where ``.ci/fetch-paimon`` puts jars."""
+    """The directory into which ``.ci/fetch-paimon`` puts jars."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("ORCIDX_JARS") or cache / "orcidx" / "jars")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One local Spark session of two cores and little memory, with Paimon's jar when ``.ci/fetch-paimon`` got it: the
-    bundle, or in a session of Spark 3.5 the connector, with a catalog ``paimon``."""
+    """One local Spark session with two cores and little memory. If ``.ci/fetch-paimon`` has fetched Paimon's jar, the
+    session uses it. In Spark 3.5 this is the jar of the connector, with a catalog ``paimon``. In other versions it is
+    the bundle."""
     if problem := java_problem():
         pytest.skip(problem)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Workers start in the checkout, whose sources must not stand in for the installed package.
+    # Workers start in the checkout, but they must import the installed package.
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_source_tree(), os.environ.get("PYTHONPATH")]))
-    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED  # for the sessions of processes that tests start, too
+    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED  # also used by sessions in processes that tests start
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")
@@ -242,7 +252,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def _source_tree() -> list[str]:
-    """The checkout, when orcidx is imported from it (an in-place build), so that Spark's workers import it too."""
+    """The path of the checkout, if orcidx is imported from it (an in-place build), so that Spark's workers also import
+    it from there. Otherwise the list is empty."""
     import orcidx
 
     return [str(ROOT)] if Path(orcidx.__file__).is_relative_to(ROOT) else []
@@ -250,7 +261,8 @@ def _source_tree() -> list[str]:
 
 @pytest.fixture(scope="session")
 def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Released Paimon in Spark's JVM: makes, fills and reads tables (see ``interop/paimon_java.py``)."""
+    """A released version of Paimon in Spark's JVM. It makes, fills and reads tables (see
+    ``interop/paimon_java.py``)."""
     if not (jar_cache() / PAIMON_JAR).is_file():
         pytest.skip(f"no {PAIMON_JAR} in {jar_cache()}: run .ci/fetch-paimon (it needs Maven)")
     if spark_version() == CONNECTOR_SPARK:
@@ -279,7 +291,7 @@ def jvm_in(spark: Any) -> Callable[[str], AbstractContextManager[None]]:
 
 @pytest.fixture(scope="session")
 def paimon_sql(spark: Any) -> Any:
-    """Paimon's own Spark connector, by the SQL of a session of Spark 3.5 (see ``interop/paimon_sql.py``)."""
+    """Paimon's own Spark connector, which runs SQL in a session of Spark 3.5 (see ``interop/paimon_sql.py``)."""
     if spark_version() != CONNECTOR_SPARK:
         pytest.skip(f"the connector is built for Spark 3.5, and this is {spark.version}: see CONTRIBUTING.md")
     if not (jar_cache() / CONNECTOR_JAR).is_file():

@@ -411,7 +411,7 @@ def test_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoke = set()
     for evidence, leaf, alive, finding in list(recorder.said):
         rows = truth(leaf, whole)
-        if alive.length != ROWS:  # it is about one of several stripes, and does not say which
+        if alive.length != ROWS:  # the evidence is about one of several stripes, and does not say which
             continue
         check_finding(evidence, leaf, alive, finding, may=rows, must=rows)
         if finding is not None:

@@ -201,7 +201,7 @@ cdef extern from *:
         for (i = 0; i < 2; i++) \\
             _mm256_storeu_si256((__m256i*)((out) + 8 * i), orcidx_low_halves(v[2 * i], v[2 * i + 1]));
 
-    /* Decodes runs from *at on, as long as they end before end, and as long as the values and the extra values that
+    /* Decodes runs from `*at` on, as long as they end before `end`, and as long as the values and the extra values that
        are stored after them fit into n values. */
     #define ORCIDX_RUNS(NAME, T, ZIGZAG, WIDEST, UNPACK, DELTA, STORE) \\
     ORCIDX_AVX2 static int64_t NAME(const uint8_t** at, const uint8_t* end, T* out, int64_t n) { \\

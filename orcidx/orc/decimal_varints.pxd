@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 # Whether this processor has AVX2 and BMI2, and ORCIDX_SIMD permits them.
 cdef bint is_fast() noexcept nogil
-# Reads up to count unscaled values from `at` on, moves `at` after them, and returns their number. The values must end
+# Reads up to `count` unscaled values from `at` on, moves `at` after them, and returns their number. The values must end
 # before `end`. 64 bytes after `end` may be loaded. Writes 16 bytes for each value. The zigzag codes of up to 62 bits
 # are or-ed into `most`. A code of 63 to 112 bits sets bit 62 of `most`, and a code of more bits sets all bits. `status`
 # becomes 4 if a value has more than 128 bits.
@@ -11,5 +11,5 @@ cdef int64_t wide_values(const uint8_t** at, const uint8_t* end, int64_t count, 
 # The same with 8 bytes for each value. Stops at the first code of more than 62 bits.
 cdef int64_t narrow_values(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out,
                            uint64_t* most) noexcept nogil
-# Skips up to count values, and returns their number.
+# Skips up to `count` values, and returns their number.
 cdef int64_t drop_values(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil

@@ -60,9 +60,9 @@ cdef extern from *:
 
     #define ORCIDX_GROUPS(word, count) orcidx_squeeze(orcidx_low_bytes(word, count))
 
-    /* Decodes up to count varints from *at on, as long as they end before end. 64 bytes after end may be loaded.
-       Returns their number. With WIDE each value takes 16 bytes, and *status becomes 4 if a value has more than 128
-       bits. Otherwise each value takes 8 bytes, and decoding stops before the first value of more than 62 bits. The
+    /* Decodes up to `count` varints from `*at` on, as long as they end before `end`. 64 bytes after `end` may be
+       loaded. Returns their number. With WIDE each value takes 16 bytes, and *status becomes 4 if a value has more than
+       128 bits. Otherwise each value takes 8 bytes, and decoding stops before the first value of more than 62 bits. The
        codes of up to 62 bits are or-ed into *most. A code of 63 to 112 bits sets ORCIDX_LONG in *most, and a code of
        more bits sets all bits. */
     #define ORCIDX_DECIMALS(NAME, TARGET, GROUPS, WIDE, TOGETHER) \\

@@ -32,7 +32,7 @@ cdef extern from *:
         orcidx_store_words(out, (uint64_t)value, (uint64_t)(value >> 63));
     }
 
-    /* Compares all scales with the wanted scale. Returns 0 if all are equal to it, 1 if all are between 0 and it,
+    /* Compares all scales with the scale `to`. Returns 0 if all are equal to `to`, 1 if all are between 0 and `to`,
        otherwise 2. */
     static int orcidx_scales(const int64_t* scales, int64_t count, int64_t to) {
         uint64_t different = 0, outside = 0;
@@ -97,9 +97,9 @@ cdef extern from *:
     #define orcidx_scales_fast orcidx_scales
     #endif
 
-    /* Rescales count values in place and checks their digits. Returns -1 if all are valid, otherwise the index of an
-       invalid one. *status says why: 1: it does not fit into 128 bits; 2: digits would be lost (rounding 2); 3: it
-       has more digits than the precision; 5: its scale is impossible. Without scales, all values have the wanted
+    /* Rescales `count` values in place and checks their digits. Returns -1 if all are valid, otherwise the index of an
+       invalid one. `*status` says why: 1: the value does not fit into 128 bits; 2: digits would be lost (rounding 2);
+       3: it has more digits than the precision; 5: its scale is impossible. Without scales, all values have the wanted
        scale. FORM names the implementation of 128-bit integers. */
     #define ORCIDX_FIT(FORM) \\
     static inline int orcidx_rescale_##FORM(FORM##_t* value, int from, int to, int rounding) { \\

@@ -58,7 +58,7 @@ cdef extern from *:
         return halves_product(orcidx_pow10_low[n < 20 ? 0 : 19], orcidx_pow10_low[n < 20 ? n : n - 19]);
     }
 
-    /* Multiplies value by 10**n. Returns 1 if the result does not fit. */
+    /* Multiplies `value` by 10**n. Returns 1 if the result does not fit. */
     static inline int halves_raise(halves_t* value, int n) {
         halves_t size = halves_size(*value), power = halves_pow10(n), product, upper = {0, 0};
         int negative = (int)(value->high >> 63);
@@ -72,7 +72,7 @@ cdef extern from *:
         return (product.low || product.high) && (int)(value->high >> 63) != negative;
     }
 
-    /* Divides value, which has no sign, by a number of up to 32 bits. Returns the remainder. */
+    /* Divides `value`, which has no sign, by a number of up to 32 bits. Returns the remainder. */
     static inline uint32_t halves_divide(halves_t* value, uint32_t by) {
         uint64_t words[4], rest = 0;
         int i;
@@ -88,7 +88,7 @@ cdef extern from *:
         return (uint32_t)rest;
     }
 
-    /* Divides value by 10**n, 1 <= n <= 38. *cut becomes 1 if digits other than 0 are lost. *half becomes 1 if at
+    /* Divides `value` by 10**n, 1 <= n <= 38. `*cut` becomes 1 if digits other than 0 are lost. `*half` becomes 1 if at
        least half of a unit is lost. */
     static inline void halves_lower(halves_t* value, int n, int* cut, int* half) {
         halves_t size = halves_size(*value);
@@ -96,7 +96,7 @@ cdef extern from *:
         uint32_t last = 0;
         *cut = 0;
         for (n--; n; n -= n < 9 ? n : 9) *cut |= halves_divide(&size, (uint32_t)orcidx_pow10_low[n < 9 ? n : 9]) != 0;
-        last = halves_divide(&size, 10);        /* the first lost digit decides whether it is at least half of a unit */
+        last = halves_divide(&size, 10);  /* the first lost digit decides whether at least half of a unit is lost */
         *cut |= last != 0;
         *half = last >= 5;
         *value = negative ? halves_minus(size) : size;
@@ -116,7 +116,7 @@ cdef extern from *:
     /* Whether the absolute value is at least a power of ten. */
     static inline int halves_reaches(halves_t value, halves_t power) { return !halves_less(halves_size(value), power); }
 
-    /* Stores a * b + more. b and more are from 0 to 2**31. */
+    /* Stores `a * b + more`. `b` and `more` are from 0 to 2**31. */
     static inline void halves_store_sum(uint8_t* out, int64_t a, int64_t b, int64_t more) {
         uint64_t lower = (uint64_t)(uint32_t)a * (uint64_t)b + (uint64_t)more;
         int64_t upper = (a >> 32) * b + (int64_t)(lower >> 32);

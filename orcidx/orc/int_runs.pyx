@@ -90,7 +90,7 @@ cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
 
 
 cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:
-    # Computes value, value + step, ... with additions. Some processors have no 64-bit vector multiplication.
+    # Computes `value`, `value + step`, ... with additions. Some processors have no 64-bit vector multiplication.
     cdef int i
     for i in range(n):
         out[i] = <int64_t> value

@@ -23,7 +23,8 @@ cdef extern from *:
     #include <string.h>
     #if defined(__GNUC__) && defined(__x86_64__)
     #include <immintrin.h>
-    /* For each set of kept values among four: the halves of the kept values, and then of the others. */
+    /* For each set of kept values among four: the numbers of the 32-bit halves, first of the kept values, then of the
+       others. */
     #define ORCIDX_FOUR(a, b, c, d) {2 * a, 2 * a + 1, 2 * b, 2 * b + 1, 2 * c, 2 * c + 1, 2 * d, 2 * d + 1}
     static const int32_t orcidx_places[16][8] = {
         ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(1, 0, 2, 3), ORCIDX_FOUR(0, 1, 2, 3),
@@ -31,7 +32,7 @@ cdef extern from *:
         ORCIDX_FOUR(3, 0, 1, 2), ORCIDX_FOUR(0, 3, 1, 2), ORCIDX_FOUR(1, 3, 0, 2), ORCIDX_FOUR(0, 1, 3, 2),
         ORCIDX_FOUR(2, 3, 0, 1), ORCIDX_FOUR(0, 2, 3, 1), ORCIDX_FOUR(1, 2, 3, 0), ORCIDX_FOUR(0, 1, 2, 3),
     };
-    /* Moves the kept ones of four values to the front of `out`, which has room for four. Returns their number. */
+    /* Moves the kept values among four values to the front of `out`, which has room for four. Returns their number. */
     __attribute__((target("avx2,popcnt"))) static inline int orcidx_keep_four(
             const int64_t* values, uint32_t mask, int64_t* out) {
         uint32_t set = (mask * 0x01020408u >> 24) & 15;

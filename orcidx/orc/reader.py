@@ -75,7 +75,7 @@ class OrcReader:
     def through(self, storage: RangeReader) -> OrcReader:
         """The same tail, for reading the same version of the file through another reader. Footers of stripes are not
         shared, so that an open file does not hold all footers that its scans have read."""
-        _ = self.stripe_bounds  # computed once, for all of these readers
+        _ = self.stripe_bounds  # computed before the copy, so that all copies share the result
         found = object.__new__(OrcReader)
         found.__dict__.update(self.__dict__, storage=storage, _footers={}, _listed=0)
         return found
@@ -225,7 +225,7 @@ class OpenStripe:
     def apart(self) -> OpenStripe:
         """Opens the same stripe again for the readers of one column. These readers may be at other rows than the
         readers of other columns. The result has its own limits."""
-        _ = self._bytes  # creates it once, for all columns
+        _ = self._bytes  # created before the copy, so that all copies share it
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
         apart.limits = self.limits.apart()

@@ -204,7 +204,7 @@ def build_row_index(
                 table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, streams, entries[:2])
                 column = ColumnIndex(table, unseekable, decode)
                 if not only_seek:
-                    _ = column.statistics  # damaged statistics make the index damaged
+                    _ = column.statistics  # raises an error for damaged statistics, so that the index counts as damaged
                 columns[node.id] = column
                 bounds = found
         except (CorruptFile, Unsupported) as error:

@@ -236,8 +236,8 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
 
     ``source``: all streams as (offset in the file, bytes), or a ``LocalFile``. ``footer``: the ``StripeFooter``.
     ``shifted``: dates before the Gregorian calendar must be converted. ``piece``: the most bytes of a stream that are
-    read from a file at once. 0: the streams of a column are adjacent, and are read together. Only then the stripe must
-    have few rows.
+    read from a file at once. 0: the streams of a column are adjacent, and are read together. In this case only, the
+    stripe must have few rows.
     """
     cdef Stripe stripe = Stripe.__new__(Stripe)
     if isinstance(source, LocalFile):

@@ -103,7 +103,8 @@ class OrcType:
     edge_algorithm: int | None = None
 
     def child(self, place: int) -> OrcType:
-        """One of ``children``. A wide struct creates only this child."""
+        """The child at index ``place``. A wide struct creates its children on demand. This call creates only the
+        requested child, and ``children`` creates all of them."""
         return self.children[place]
 
     def walk(self) -> Iterator[OrcType]:
@@ -378,7 +379,7 @@ def map_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def union_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
-    """The same for a UNION: sparse."""
+    """The same for a UNION. The Arrow union is sparse."""
     pairs = zip(node.children, children)
     return pa.sparse_union([arrow_field(f"_union_{number}", *pair) for number, pair in enumerate(pairs)])
 

@@ -4,9 +4,9 @@ Varints are found 64 bytes at a time, with one bit for each byte that ends a var
 method. Sixteen values of one byte each are only widened. Up to eight values of one or two bytes are moved to their
 lanes by a byte shuffle from a table. Other values are loaded four at a time from the positions that the bits give, and
 two multiplications join their groups of seven bits. A value waits only for the bits, not for the previous value. This
-takes 0.5 ns a value of one byte, 1.1 ns a value of two bytes, and 3.3 ns a value if literals of three and four bytes
-alternate with runs of three. With shuffles for each width it takes 0.8, 1.2 and 3.6 ns, and varint by varint 6 ns (on a
-shared machine).
+takes 0.5 ns for a value of one byte, 1.1 ns for a value of two bytes, and 3.3 ns for a value if literals of three and
+four bytes alternate with runs of three. With shuffles for each width it takes 0.8, 1.2 and 3.6 ns. Reading the varints
+one by one takes 6 ns (on a shared machine).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -33,7 +33,7 @@ cdef extern from *:
     }
     #endif
 
-    /* Reads the varint of size bytes (at most 10) at p. */
+    /* Reads the varint of `size` bytes (at most 10) at p. */
     ORCIDX_INLINE uint64_t orcidx_varint(const uint8_t* p, int size) {
         uint64_t word = orcidx_load_little(p), v;
         if (size <= 4) {
@@ -51,8 +51,7 @@ cdef extern from *:
 
     #define ORCIDX_SIGNED(v) (zigzag ? (v) >> 1 ^ (0 - ((v) & 1)) : (v))
 
-    /* Decodes the `left` literals of a run. Returns how many bytes they take, or 0 if they do not all end before
-       end. */
+    /* Decodes the `left` literals of a run. Returns how many bytes they take, or 0 if a literal extends past `end`. */
     #define ORCIDX_V1_ONE_BY_ONE(NAME, T, WIDE) \\
     ORCIDX_INLINE int64_t NAME(const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
         const uint8_t* p = start; \\
@@ -80,7 +79,7 @@ cdef extern from *:
     }
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals64, uint64_t, 1)
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals32, uint32_t, 0)
-    /* Stores count values: value, value + step, ... Up to 16 values more may be stored. */
+    /* Stores `count` values: `value`, `value + step`, ... Up to 16 values more may be stored. */
     #define ORCIDX_V1_RAMP(NAME, T) \\
     ORCIDX_INLINE void NAME(T* out, T value, T step, int count) { \\
         int i; \\

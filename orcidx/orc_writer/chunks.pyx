@@ -52,8 +52,9 @@ cdef Py_ssize_t try_thorough(
     Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
 ) except -1 nogil:
     """Compresses the only chunk of a stream also at the thorough level. This is done only if the bytes represent so
-    many values that it takes little time compared with encoding them. An example are long repeats, whose runs are short
-    and are cut at the ends of row groups. Returns the bytes of the shorter result, which is in ``out``."""
+    many values that it takes little time compared with encoding them. An example is a column of long repeats, whose
+    runs are short and are cut at the ends of row groups. Returns the bytes of the shorter result, which is in
+    ``out``."""
     cdef uint8_t* packed
     if (
         compressor.thorough is None

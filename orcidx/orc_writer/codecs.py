@@ -51,8 +51,8 @@ result is then within 2 % of the default level's result, in two thirds of the ti
 THOROUGH_ZSTD = 12
 BEST_MATCHES = 7
 """A short stream tries this level, with zstd's strategy ``btopt``, if each of its bytes represents many values. An
-example are sorted dates. The result is 6 to 15 % smaller, and takes 12 to 35 ns a byte (decision 0129). By default the
-level has that strategy only up to 16 KiB, and saves little for longer streams."""
+example is a column of sorted dates. The result is 6 to 15 % smaller, and takes 12 to 35 ns a byte (decision 0129). By
+default the level has that strategy only up to 16 KiB, and saves little for longer streams."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:

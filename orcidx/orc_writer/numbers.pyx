@@ -301,7 +301,7 @@ cdef class BooleanColumn(Column):
 
 
 cdef class ByteColumn(Column):
-    """BYTE."""
+    """BYTE, which is written as byte runs."""
 
     cdef ByteRuns runs
     cdef int64_t least

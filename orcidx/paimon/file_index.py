@@ -89,7 +89,7 @@ class FileIndex:
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
-        """The kinds of index of each column, in file order. The key k of a map m is the column ``m[k]``."""
+        """The kinds of index of each column, in file order. The key ``k`` of a map ``m`` is the column ``m[k]``."""
         return self._columns
 
     @property
@@ -159,7 +159,7 @@ class FileIndex:
         ----------
         where : Predicate, str, pyarrow.compute.Expression, list of tuples, BoundPredicate or None
             A predicate over the columns of ``types``, as in ``orcidx.col``. A ``str`` is SQL, and a list is in
-            disjunctive normal form. A map's key k is ``col("m[k]")``. None means every row.
+            disjunctive normal form. The key ``k`` of a map ``m`` is ``col("m[k]")``. None means every row.
         nan : str
             "ieee": every comparison with NaN is false. "largest": NaN equals itself and is above every number.
 

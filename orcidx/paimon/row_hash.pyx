@@ -50,7 +50,8 @@ cdef inline uint32_t _mix8(uint32_t h, uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t _load(const uint8_t *at, int64_t length) noexcept nogil:
-    """Up to 8 bytes as a little-endian number. The bytes above are zeros."""
+    """Reads ``length`` bytes (at most 8) as a little-endian number. The remaining high bytes of the number are
+    zeros."""
     cdef uint64_t word = 0
     cdef int64_t i
     for i in range(length):

@@ -5,10 +5,10 @@
     index       data stays; bloom filters are added or all indexes are made again, from decoded columns
     encode      rows are read and written
 
-Recompressing and indexing can be combined. A file keeps its writer's name if a statistic or a filter in the file comes
-from that writer. If the sources have several writers, all indexes are computed again. Otherwise old statistics would be
-stored under another writer's name. A reader might then trust statistics that it does not trust under the name of the
-writer that made them.
+Recompressing and indexing can be combined. The new file names the same writer as its source if a statistic or a filter
+in it comes from that writer. If the sources have several writers, all indexes are computed again. Otherwise the new
+file would contain one writer's statistics under another writer's name. A reader that does not trust the statistics of
+the first writer might then use them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ AWAY_SECONDS = 3e-4
 starts about 5e-5 s after it was notified."""
 
 POOL = Pool(1)
-"""The only pool on which columns are decoded. ``Chains`` set the number of its threads."""
+"""The only pool on which columns are decoded. ``Chains`` objects set the number of its threads."""
 
 cdef long INSIDE = 0  # threads of the pool that are inside a task
 cdef long CLOSING = 0  # forks that wait for these threads or are running

@@ -244,9 +244,9 @@ def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) ->
         found = None if ahead is None else ahead.take([group.cursors], group.row, rows, kept)
         if found is not None:
             return found[0]
-        claims = Claims()  # in order, even after a failure in a thread, as in ``_read``
+        claims = Claims()  # the columns are read in order, even after a failure in a thread, as in ``_read``
         return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
-    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # these are few rows, and they stay in the cache
+    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # the rows are few and stay in the cache
     sizes = [array_bytes(array) for array in arrays]
     return list(zip(picked(arrays, kept, owned=True), sizes))
 

@@ -3,7 +3,7 @@ call decodes each stripe (``small_stripes``). ``rows_that_match`` reads the rows
 go into one table.
 
 Opening a file again creates a reader, a scan and a pruner, and the scan runs a chain of generators for each stripe.
-Together they take some two hundred Python calls, as long as decoding a hundred thousand integers.
+Together, these steps take about 200 Python calls. This takes as long as decoding 100,000 integers.
 """
 
 from __future__ import annotations

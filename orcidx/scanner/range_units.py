@@ -125,8 +125,8 @@ class RangeUnits:
         many runs, or if their rows are too large or of unknown size.
 
         All columns are read at once for each run of row groups. Usually only the row groups at the two ends of a range
-        must be read. For so few rows, the methods of ``stripe_reader`` would take longer than they save. These methods
-        are the planning of spans, several threads, and decoding some columns later.
+        must be read. For so few rows, it does not save time to plan spans, to use several threads, or to decode some
+        columns later, as ``stripe_reader`` does.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *plan.rest_columns]

@@ -43,7 +43,7 @@ class StripeFilter:
         self.reads_all = self.asks_all or True in self.columns.returned
         """Whether the predicate's columns are decoded for all rows that may match."""
         self.names = list(self.columns.predicate_names)
-        """The names in the predicate: of the columns, and then of the constants."""
+        """The names in the predicate. The names of the columns come first, then the names of the constants."""
         for name, _ in self.constants:
             self.names.append(name)
 

@@ -90,10 +90,10 @@ class StripeGroups:
 class Caller:
     """What the caller of ``read_stripe`` does with the rows.
 
-    ``goes_on``: whether it has taken a batch and requested another one. ``count``: a function that receives the number
-    of matching rows of each span. If it is given, no batches are made, and the plan must have no output columns.
+    ``goes_on``: whether the caller has taken a batch and requested another one. ``count``: a function that receives the
+    number of matching rows of each span. If it is given, no batches are made, and the plan must have no output columns.
     ``pauses``: whether ``PENDING`` is yielded after each span, so that the caller can do other work in between.
-    ``takes_all``: whether it takes all rows, so that the first batch need not be early."""
+    ``takes_all``: whether the caller takes all rows, so that the first batch need not be early."""
 
     goes_on: Callable[[], bool] = bool
     count: Callable[[int], None] | None = None

@@ -48,8 +48,8 @@ LEAST_STEP_BYTES = 1 << 18
 """A step counts at least this many bytes, because later steps may have more rows."""
 
 GAIN_PER_THREAD = 0.5
-"""By this much of a thread's work, each thread after the first makes one stripe faster if its columns are decoded
-ahead. Two threads were 1.36 to 1.76 times as fast as one (decision 0060)."""
+"""If the columns of one stripe are decoded ahead, each thread after the first is assumed to add half the speed of the
+first thread. Two threads were 1.36 to 1.76 times as fast as one (decision 0060)."""
 
 STREAMS_PER_COLUMN = 3
 """A column usually has at most this many streams: nulls, values, and lengths or scales."""

@@ -34,7 +34,7 @@ def origins(table: pa.Table) -> dict[str, int]:
 
 
 def table_of(number: int, rng: np.random.Generator, rows: int = 40) -> pa.Table:
-    """Rows of one file; ``t`` grows from file to file."""
+    """Returns the rows of one file. ``t`` grows from file to file."""
     start = number * 100
     return pa.table(
         {
@@ -51,7 +51,7 @@ def table_of(number: int, rng: np.random.Generator, rows: int = 40) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve files in three partitions; one file has another type of ``i``, one lacks ``d``."""
+    """Writes twelve files in three partitions. In one file ``i`` has another type, and one file does not have ``d``."""
     root = tmp_path_factory.mktemp("totals") / "events"
     rng = np.random.default_rng(SEED)
     for number in range(12):

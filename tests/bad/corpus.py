@@ -1,4 +1,4 @@
-"""What the fuzzer damages: golden and frozen files, and files written here by pyarrow, pyorc and orcidx itself."""
+"""The files that the fuzzer damages: golden and frozen files, and files that pyarrow, pyorc and orcidx write here."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Damaged input, a seeded variant at a time: only orcidx's own errors, 5 seconds and 512 MB each.
+"""Gives damaged input to orcidx, one case after the other. A seed determines the cases. A case may raise only orcidx's
+own errors, and may take at most 5 seconds and 512 MB.
 
     python tests/bad/fuzz.py --count 20000            # the recorded run; prints findings, exit status 1 if any
     python tests/bad/fuzz.py --seed 1 --case 4711     # one case again, in this process, with its traceback
     .ci/sanitize python tests/bad/fuzz.py             # under the sanitizers
 
-Workers are processes of their own, so that a crash, a hang or a runaway allocation is a finding and not the end.
+Workers are separate processes, so that a crash, a hang or a very large allocation is a finding and does not end the
+run.
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ from orcidx import OrcidxError
 
 SANITIZED = os.environ.get("ORCIDX_SANITIZE", "") not in ("", "0")
 SECONDS = 20 if SANITIZED else 5
-"""Most processor time of one case."""
+"""The maximum processor time of one case in seconds."""
 PATIENCE = 60
-"""Most wall time of one case in seconds: other processes may hold the machine."""
+"""The maximum wall clock time of one case in seconds. It is longer, because other processes may use the machine."""
 MEGABYTES = 512
-"""Most memory a case may add to what the worker holds before it."""
+"""The maximum memory that a case may take in addition to the memory that the worker held before."""
 SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, "hash": 0.03}
 
 
 @dataclass(frozen=True)
 class Number:
-    """Names a case of a seed. The same number is another case with a kind than without."""
+    """Identifies a case of a seed. With a kind, the same number means another case than without a kind."""
 
     number: int
     kind: str | None = None
@@ -60,7 +62,7 @@ class Case:
 
 
 def build_case(samples: list[Sample], seed: int, number: int) -> Case:
-    """The same bytes for the same seed and number, as long as the corpus is the same."""
+    """Builds a case. The bytes are the same for the same seed and number, as long as the corpus is the same."""
     random = Random(f"{seed}:{number}")
     present = [kind for kind in SHARE if any(sample.kind == kind for sample in samples)]
     kind = random.choices(present, [SHARE[name] for name in present])[0]
@@ -71,7 +73,7 @@ def build_case(samples: list[Sample], seed: int, number: int) -> Case:
 
 
 def run_case(case: Case) -> str:
-    """What became of it: "accepted", an orcidx error's name, or "!" and the finding."""
+    """Runs a case. Returns "accepted", the name of orcidx's error, or "!" and the finding."""
     before = _peak_megabytes(reset=True)
     began = time.process_time()
     try:
@@ -89,7 +91,7 @@ def run_case(case: Case) -> str:
 
 
 def _peak_megabytes(*, reset: bool = False) -> float:
-    """Peak resident memory; ``reset`` starts a new peak at what is held now."""
+    """Returns the peak of resident memory. ``reset`` starts a new peak at the current memory."""
     if reset:
         try:
             Path("/proc/self/clear_refs").write_text("5")
@@ -106,8 +108,9 @@ def samples_of(kind: str | None = None) -> list[Sample]:
 
 
 def work(seed: int) -> None:
-    """A worker: a line in has a case number and, if it has one, a kind; a result a line out."""
-    corpus()  # is part of what is held before the first case
+    """Runs a worker. Each input line has the number of a case and, if the case has one, a kind. Each output line has a
+    result."""
+    corpus()  # its memory counts as held before the first case
     if not SANITIZED:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30),) * 2)
@@ -139,7 +142,7 @@ class Worker:
         return self.case is not None and time.monotonic() - self.since > PATIENCE
 
     def end(self) -> str:
-        """Ends the process; its last words."""
+        """Ends the process. Returns its exit status and its last errors."""
         self.process.kill()
         status = self.process.wait()
         self.errors.seek(0)
@@ -151,7 +154,7 @@ class Worker:
 
 
 def fuzz(seed: int, cases: Iterator[Number], *, workers: int) -> tuple[Counter[str], list[str]]:
-    """Counts of results by kind, and the findings."""
+    """Runs the cases. Returns how often each result occurred, by kind, and the findings."""
     results: Counter[str] = Counter()
     findings: list[str] = []
     selector = selectors.DefaultSelector()

@@ -1,7 +1,7 @@
-"""An ORC file taken apart into streams and messages, to be damaged inside and put together with lengths that fit.
+"""Takes an ORC file apart into streams and messages, which can be damaged and put together again with correct lengths.
 
 A random byte flip in a compressed file seldom gets past the codec. Here a stream or a message is damaged after
-decompression and stored again as original chunks, so that the damage reaches the decoder behind.
+decompression and stored again as original chunks, so that the damage reaches the decoder after the codec.
 """
 
 from __future__ import annotations

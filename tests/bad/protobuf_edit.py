@@ -1,4 +1,5 @@
-"""Protobuf messages as plain lists of fields, to be damaged and written again; independent of the reader under test."""
+"""Protobuf messages as plain lists of fields, which can be damaged and written again. This code does not use the reader
+that is tested."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from orcidx.errors import CorruptFile
 from orcidx.paimon.registry import FORMATS
 
 MOST_ROWS = 1_000_000
-"""A file of twenty bytes can legally claim billions of rows; a case stops after this many."""
+"""A file of twenty bytes can legally claim billions of rows. A case stops after this many rows."""
 
 
 def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:

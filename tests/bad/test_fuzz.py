@@ -1,4 +1,4 @@
-"""The fuzzer's short run, and proof that it would notice."""
+"""A short run of the fuzzer, and tests that it reports other errors and too much memory."""
 
 import io
 from random import Random

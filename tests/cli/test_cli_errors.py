@@ -1,4 +1,4 @@
-"""What the command line says and exits with when something is wrong, or when nobody listens any more."""
+"""The messages and exit codes of the command line for errors, and for a pipe that its reader has closed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_debug_keeps_the_exit_code(orcidx_command, words, code):
 
 @pytest.mark.parametrize("words", [["cat"], ["cat", "--json"], ["scan"], ["head", "-n", "30000"]])
 def test_a_closed_pipe_is_no_error(tmp_path, words):
-    """``orcidx cat FILE | head -1`` exited with 1."""
+    """``orcidx cat FILE | head -1`` exited with 1 before."""
     pyarrow.orc.write_table(pa.table({"id": np.arange(30_000)}), tmp_path / "a.orc")  # more text than a pipe holds
     command, *options = words
     words = [sys.executable, "-P", "-m", "orcidx", command, str(tmp_path / "a.orc"), *options]
@@ -108,7 +108,7 @@ def test_errors_in_sql_name_no_classes(sql, message):
     ids=repr,
 )
 def test_a_missing_object_is_named(raised):
-    """As s3fs words a 404."""
+    """Errors that s3fs raises for an object that is missing or may not be read."""
     told = translated_error(raised, classify(raised), name="s3://bucket/a.orc", what="the tail")
     assert type(told) is type(raised)
     assert "s3://bucket/a.orc" in str(told)

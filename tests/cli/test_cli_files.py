@@ -1,4 +1,5 @@
-"""Commands over files, directories, globs, URLs and standard input; sizes, streams, check, wide tables, progress."""
+"""Commands on files, directories, globs, URLs and standard input. Also, the commands for sizes, streams and checks,
+wide tables, and progress bars."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ def test_years_that_nanoseconds_do_not_reach(year: int, kind: TypeKind) -> None:
 def test_the_writers_zone() -> None:
     """DATA holds seconds since 2015 by the writer's clock. The result is the writer's wall clock, in summer and
     winter."""
-    la_2015 = 8 * 3600  # seconds from midnight UTC to midnight there
+    la_2015 = 8 * 3600  # seconds from midnight UTC to midnight in Los Angeles
     winter, summer = EPOCH - 86_400, EPOCH + 200 * 86_400
     assert stamps((winter, 0), timezone="America/Los_Angeles") == [winter * 10**9]
     assert stamps((summer, 0), timezone="America/Los_Angeles") == [(summer + 3600) * 10**9]

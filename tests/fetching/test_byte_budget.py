@@ -37,8 +37,8 @@ def test_whoever_reads_in_pieces_never_waits() -> None:
 
 @given(st.data())
 def test_no_more_is_held_than_the_budget_says(data: st.DataObject) -> None:
-    """Two stripes are under way and ask for bytes in any order. The following one waits only while the current one
-    lasts."""
+    """Two stripes are read at the same time and request bytes in any order. The second stripe may have to wait, but
+    only until the first stripe is done."""
     budget = ByteBudget(100)
     current = budget.enter()
     for _ in range(data.draw(st.integers(1, 6))):

@@ -22,7 +22,7 @@ from orcidx.errors import CorruptFile
 EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 30, (1 << 31) - 1)
 SECONDS = 2.0
 MEGABYTES = 64
-MOST_BYTES = 20_000  # of a body; larger bodies only repeat the same structures
+MOST_BYTES = 20_000  # the largest body that is damaged; larger ones only repeat the same structures
 
 
 def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[bytes]:
@@ -162,9 +162,10 @@ def frames_of(error: BaseException) -> Iterator[Any]:
 
 
 def test_an_error_that_is_kept_holds_no_buffer(rng: np.random.Generator) -> None:
-    """CPython 3.11 crashes when it collects a cycle with an exported memoryview in it; a kept error makes such cycles.
+    """CPython 3.11 crashes when it collects a reference cycle that contains an exported memoryview. An error that is
+    kept causes such a cycle.
 
-    The fuzzer found this (container, case 1262 of seed 20261121) as a crash in another place some time later.
+    The fuzzer found this in case 1262 of seed 20261121 (a container). The process crashed later, in other code.
     """
     seen = 0
     for golden in goldens(FIXTURES / "paimon", "range"):

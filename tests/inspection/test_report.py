@@ -89,7 +89,7 @@ def test_the_page_says_what_was_found(path):
         assert title in page
     for title in ("Each index alone", "Time"):
         assert title in page
-    assert "a bloom filter" in page  # it ruled out row groups that statistics of user could not
+    assert "a bloom filter" in page  # it ruled out row groups that the statistics of `user` could not rule out
     assert "&lt;city&gt;" in page
     assert "<city>" not in page
     assert page.count("class='band'") == 4
@@ -171,7 +171,7 @@ def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
     explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
     assert "row group" in str(explanation)
     assert explanation.skipped_by == {"dictionary": 500}
-    assert len(asked) == 2  # for the text and for the counts; it was 1,000 when each row group was asked
+    assert len(asked) == 2  # one for the text and one for the counts; before, there were 1,000
 
 
 def test_tiles_fill_the_treemap():

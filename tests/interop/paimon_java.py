@@ -1,7 +1,8 @@
-"""Released Apache Paimon, driven over py4j inside Spark's JVM: an independent writer and reader of tables.
+"""Calls a released version of Apache Paimon in Spark's JVM over py4j, as an independent writer and reader of tables.
 
-Paimon's bundle jar holds its whole table layer (catalog, writers, compaction, readers, file indexes). Rows travel as
-ORC files, so that no value crosses py4j; the loops are in Java classes beside this file, compiled by Spark's Janino.
+Paimon's bundle jar has all code for tables (catalog, writers, compaction, readers, file indexes). Rows are passed as
+ORC files, so that no single value is passed over py4j. The loops are in Java classes beside this file. Janino, which is
+part of Spark, compiles these classes.
 """
 
 from __future__ import annotations

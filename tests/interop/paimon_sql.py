@@ -54,7 +54,8 @@ class PaimonSql:
         pushed: bool = True,
         **given: Any,
     ) -> int:
-        """Compares schema and rows of ``orcidx.spark.read`` with the connector's; returns how many rows there are.
+        """Compares the schema and the rows of ``orcidx.spark.read`` with those of the connector. Returns the number of
+        rows.
 
         With ``pushed=False`` the connector reads all rows, and Spark filters them.
         """

@@ -435,7 +435,8 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
 def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
-    """Java takes the instant's UTC wall clock for a time in the zone of the JVM, and stores that instant (E12)."""
+    """Java interprets the instant's wall clock in UTC as a time in the zone of the JVM, and stores the instant of this
+    time (E12)."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, options={"bucket": "-1"})

@@ -1,4 +1,4 @@
-"""Row indexes: positions of real files, damaged indexes, which give a reason, and the speed of decoding."""
+"""Row indexes: the positions in real files, the reasons that damaged indexes give, and the speed of decoding."""
 
 from __future__ import annotations
 

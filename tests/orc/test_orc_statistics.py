@@ -185,10 +185,10 @@ def test_null_facts() -> None:
         (9, True),
         (0, True),  # all null
         (0, None),
-        (0, False),  # impossible
+        (0, False),  # impossible: neither values nor nulls
         (None, None),  # no statistics
-        (11, False),  # impossible
-        (10, True),  # contradiction
+        (11, False),  # impossible: more values than rows
+        (10, True),  # contradiction: as many values as rows, but the writer says that there are nulls
         (9, False),  # some values are missing because their parents are null
     ]
     column = bound(raw(node(K.INT), *[integers(1, 5, count, null) for count, null in units]))

@@ -1,4 +1,4 @@
-"""PlannedStream returns the right bytes of the file from every place, and uses its memory again."""
+"""PlannedStream returns the right bytes of the file at every position, and reuses its memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Random Paimon tables and random predicates: what a delete finds is what a scan gives is what the predicate means.
+"""Random Paimon tables and random predicates. A delete and a scan must find exactly the rows for which the predicate is
+true.
 
-Tables are of every type and precision, with ORC and parquet files, partitions, file indexes, deletion vectors, columns
-that were renamed, widened or added between two files, and fields of rows. Run by hand for the long check, for example
-``PYTHONPATH=.:tests python tests/paimon_table/delete_random.py --count 20000 --seed 1``; ``test_paimon_delete_random``
-runs a short one. What a predicate means, ``predicate_oracle`` says.
+Tables have columns of every type and precision, ORC and Parquet files, partitions, file indexes, deletion vectors,
+columns that were renamed, widened or added between two files, and fields of rows. Run the long check by hand, for
+example ``PYTHONPATH=.:tests python tests/paimon_table/delete_random.py --count 20000 --seed 1``.
+``test_paimon_delete_random`` runs a short check. ``predicate_oracle`` defines the meaning of predicates.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ TIME_LITERALS = [*TIMES, datetime.time(0, 0, 0, 500), datetime.time(12, 30, 0, 1
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of Paimon: its text, its Arrow type, the values of its columns, what is asked of them, and its older
-    types, each with the values that it holds."""
+    """A type of Paimon: its text, its Arrow type, the values of its columns, and the literals and operators of
+    conditions. ``older``: types that can be widened to this type, each with a function that says whether the older type
+    can hold a value."""
 
     text: str
     arrow: pa.DataType
@@ -62,7 +64,7 @@ def _kind(text: str, name: str, older: tuple[tuple[str, Callable[[Any], bool]], 
     arrow, _, _, extra = KINDS[name]
     meaning = ("char", 5) if name == "char" else arrow
     pool = values_of(name)
-    if name == "char":  # a longer one is no CHAR(5)
+    if name == "char":  # longer texts do not fit CHAR(5)
         pool = [text for text in pool if len(text) <= 5]
     operators = (*COMPARISONS, Op.IN, Op.BETWEEN, Op.IS_NULL, *extra)
     return Kind(text, arrow, tuple(pool), tuple(literals_of(name)), operators, meaning, older)
@@ -75,7 +77,7 @@ def _bits(count: int) -> Callable[[Any], bool]:
 def _times(precision: int, *, zoned: bool) -> Kind:
     unit, step = ("s", "ms", "us", "ns")[(precision + 2) // 3], 10 ** (9 - precision)
     cut = dict.fromkeys(value // step * step for value in (*STAMPS, *HALF_SECONDS))
-    pool = tuple(value for value in cut if not -(10**9) < value < 0)  # ORC has none of the last second before 1970
+    pool = tuple(value for value in cut if not -(10**9) < value < 0)  # ORC cannot store the last second before 1970
     operators = (*COMPARISONS, Op.IN, Op.BETWEEN, Op.IS_NULL)
     zone = " WITH LOCAL TIME ZONE" if zoned else ""
     older = tuple(
@@ -120,7 +122,7 @@ OF_TABLES = [level for level in LEVELS if level not in ("catalog", "indexes in t
 """The levels of scans of tables."""
 MANIFESTS = "manifests' statistics"
 LEVELLED = 4
-"""Of so many cases one is also asked with one level off, and of that level alone."""
+"""One of ``LEVELLED`` cases is also run with one level turned off, and with this level alone."""
 ROWS = 120
 PREDICATES = 60
 
@@ -140,7 +142,7 @@ def array_of(kind: Kind, values: list[Any]) -> pa.Array:
 
 @dataclass
 class Column:
-    """``codes[row]``: index into ``pool``, whose last value is None."""
+    """``codes[row]`` is an index into ``pool``, whose last value is None."""
 
     kind: Kind
     pool: list[Any]
@@ -150,7 +152,7 @@ class Column:
         return [self.pool[code] for code in self.codes[rows].tolist()]
 
     def ends(self) -> list[Any]:
-        """The least and the largest value, as literals, where the type has one order."""
+        """Returns the smallest and the largest value as literals. The list is empty for floats, bytes and booleans."""
         if pa.types.is_floating(self.kind.arrow) or self.kind.text in ("BYTES", "BOOLEAN"):
             return []
         found = sorted({self.pool[code] for code in np.unique(self.codes).tolist()} - {None})
@@ -164,7 +166,7 @@ class Column:
 
 @dataclass
 class Made:
-    """A table, the columns that are in it by path, and how it was made, for messages."""
+    """A table, its columns by path, and a text for messages that says how the table was made."""
 
     folder: Path
     columns: dict[tuple[str, ...], Column]
@@ -179,7 +181,7 @@ class Made:
         return self._truth(predicate, nan) == 1
 
     def _truth(self, predicate: Any, nan: str) -> np.ndarray:
-        """FALSE 0, NULL 0.5, TRUE 1, so that AND is the least and OR the greatest."""
+        """Returns 0 for FALSE, 0.5 for NULL and 1 for TRUE. So AND is the minimum, and OR is the maximum."""
         if isinstance(predicate, (And, Or)):
             parts = np.stack([self._truth(child, nan) for child in predicate.children])
             return parts.min(axis=0) if isinstance(predicate, And) else parts.max(axis=0)
@@ -190,7 +192,8 @@ class Made:
 
 
 def make_codes(rng: np.random.Generator, allowed: list[int], null: int, rows: int) -> np.ndarray:
-    """Blocks of one value, of neighbours, of everything and of nulls, so that indexes can tell them apart."""
+    """Returns blocks of rows with one value, with neighbouring values, with all values or with only nulls, so that
+    indexes can rule out blocks."""
     codes, at = np.empty(rows, np.int64), 0
     while at < rows:
         size = int(rng.integers(1, max(2, rows // 2)))
@@ -204,12 +207,13 @@ def make_codes(rng: np.random.Generator, allowed: list[int], null: int, rows: in
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a partition of this value has a directory on every file system."""
+    """Whether every file system can have a directory for a partition with this value."""
     return not isinstance(value, str) or (len(value) < 100 and "\0" not in value)
 
 
 def make_appended(rng: np.random.Generator, folder: Path) -> Made:
-    """Files that orcidx appends, in one schema or the second of them in a newer one."""
+    """Makes a table of two files that orcidx appends. The second file has a newer schema, whose columns may be the
+    same."""
     form = str(rng.choice(["orc", "parquet"]))
     names = [str(name) for name in rng.permutation(list(TYPES))[: int(rng.integers(3, 7))]]
     if form == "parquet":
@@ -274,7 +278,7 @@ def make_appended(rng: np.random.Generator, folder: Path) -> Made:
 
 
 def _newer(folder: Path, document: dict[str, Any], texts: dict[str, str], old: dict[str, str]) -> None:
-    """A second schema: the columns by their newest names and types, those that were added last."""
+    """Writes the second schema. It has the newest names and types of all columns, and the columns that were added."""
     ids = {entry["name"]: entry["id"] for entry in document["fields"]}
     fields, following = [{"id": ids["id"], "name": "id", "type": "BIGINT"}], document["highestFieldId"] + 1
     for name, text in texts.items():
@@ -287,10 +291,10 @@ def _newer(folder: Path, document: dict[str, Any], texts: dict[str, str], old: d
 
 
 def make_nested(rng: np.random.Generator, folder: Path) -> Made:
-    """Files that pyarrow writes, with fields inside a ROW, which an append does not take."""
+    """Makes a table of one file that pyarrow writes. It has fields inside a ROW, which an append does not support."""
     form = str(rng.choice(["orc", "parquet"]))
     usable = [name for name in TYPES if not name.startswith("ltz") and name not in ("time", "char")]
-    if form == "parquet":  # nanoseconds are INT96 in Paimon's
+    if form == "parquet":  # Paimon stores nanoseconds as INT96 in Parquet files
         usable = [name for name in usable if not (name.startswith("ts") and int(name[-1]) > 6)]
     names = [str(name) for name in rng.permutation(usable)[:5]]
     count = int(rng.integers(1, 2 * ROWS))
@@ -352,7 +356,7 @@ def make_predicate(rng: np.random.Generator, made: Made, leaves: int | None = No
 
 @dataclass
 class Tally:
-    """What was done, so that a record says no more than that."""
+    """Counts of what was done, so that a record can state them exactly."""
 
     tables: Counter[str] = field(default_factory=Counter)
     cases: int = 0
@@ -361,8 +365,8 @@ class Tally:
 
 
 def check_edges(made: Made, tally: Tally) -> Iterator[str]:
-    """What goes wrong in comparisons with the least and the largest value of columns, by all levels and by manifests
-    alone."""
+    """Yields what is wrong in comparisons with the smallest and the largest value of each column. Scans use all levels,
+    or only the statistics of manifests."""
     table = open_table(made.folder)
     for path, column in made.columns.items():
         for leaf in edges(path, column.ends()):
@@ -381,7 +385,8 @@ def ids_of(path: str) -> np.ndarray:
 
 
 def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, dry_run: bool) -> int:
-    """Raises ``AssertionError`` where delete, scan, count and meaning are not one; the number of rows that match."""
+    """Raises ``AssertionError`` unless a delete, a scan and a count find the rows for which the predicate is true.
+    Returns the number of these rows."""
     expected = made.matching(predicate, nan)
     table = open_table(made.folder)
     options = ReadOptions(nan=nan)
@@ -412,7 +417,7 @@ def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, d
 
 
 def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Tables with ``PREDICATES`` cases each until done or out of time; returns what went wrong."""
+    """Makes tables and runs ``PREDICATES`` cases on each, until all are done or time is up. Returns what went wrong."""
     wrong: list[str] = []
     end, number = time.monotonic() + seconds, 0
     while tally.cases < count and time.monotonic() < end:

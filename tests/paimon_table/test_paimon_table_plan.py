@@ -282,7 +282,7 @@ def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["data", "deletions"])
 def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: str) -> None:
     """Files that a manifest names are read with the reader's credentials, but anyone who writes the table can change
-    it."""
+    the manifest."""
     table.schema({0: ("a", "INT")})
     given = {"_EXTERNAL_PATH": place} if what == "data" else {}
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), **given)

@@ -1,8 +1,8 @@
-"""Every source of evidence and every short cut of a scan: each is a level, which can be turned off, or asked alone.
+"""All levels: the sources of evidence and the short cuts of a scan. Each level can be turned off, or used alone.
 
-A fault of one level is often hidden by another that decides before it. The random suites run with all levels on; here
-is what turns one off, so that they compare the rows with it to those without it, and what turns off all others.
-``test_levels`` fails for evidence, or for a short cut, that is no level.
+A fault of one level is often hidden by another level that decides earlier. The random tests run with all levels on.
+This module turns one level off, so that the tests can compare the rows with and without this level. It can also turn
+off all other levels. ``test_levels`` fails if some evidence or some short cut is not a level.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ EVIDENCE: dict[str, tuple[type[Any], str]] = {
     "partitions of a table's files": (FileBounds, "partition"),
     "manifests' statistics": (FileBounds, "file statistics"),
 }
-"""By name: the class, and the name of those of its objects that are meant ("": all)."""
+"""For each level, the class of the evidence, and the name of the objects of this class that belong to the level (""
+means all objects)."""
 
 
 def _gives(value: Any) -> Callable[..., Any]:
@@ -119,14 +120,14 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "buckets": ((table_plan, "bucket_filter", _gives(None)),),
     "indexes of a table's files": ((RowEvidence, "_open_index", _gives(None)),),
 }
-"""By name: what is put in the place of what."""
+"""For each level, the attributes that are replaced to turn it off, as (owner, name, replacement)."""
 
 LEVELS = (*EVIDENCE, *SHORT_CUTS)
 
 
 @contextmanager
 def without(*levels: str) -> Iterator[None]:
-    """All levels but these. What is larger than what it may save is asked all the same."""
+    """Turns off these levels. All other levels stay on."""
     muted: dict[type[Any], set[str]] = {}
     with ExitStack() as stack:
         for level in levels:
@@ -147,7 +148,7 @@ def _muted(test: Any, names: frozenset[str]) -> Any:
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Bloom filters and dictionaries are asked however large they are."""
+    """Makes scans use bloom filters and dictionaries even if they are large compared with the data."""
     with (
         mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")),
         mock.patch.object(dictionary_choice, "DICTIONARY_SHARE", float("inf")),
@@ -157,14 +158,15 @@ def eager() -> Iterator[None]:
 
 @contextmanager
 def alone(level: str) -> Iterator[None]:
-    """No level but this one."""
+    """Turns off all other levels. Bloom filters and dictionaries are used even if they are large compared with the
+    data."""
     with without(*(other for other in LEVELS if other != level)), eager():
         yield
 
 
 def edges(path: tuple[str, ...], ends: Iterable[Any]) -> Iterator[Leaf]:
-    """Comparisons with the least and the largest value of a column, where strict and loose bounds part; chance meets
-    them too seldom."""
+    """Yields comparisons with the smallest and the largest value of a column. For these values, ``<`` and ``<=`` decide
+    differently about the whole column. Random literals rarely have these values."""
     for end in ends:
         for op in (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ):
             yield from (Leaf(path, op, (end,), negated) for negated in (False, True))
@@ -173,5 +175,5 @@ def edges(path: tuple[str, ...], ends: Iterable[Any]) -> Iterator[Leaf]:
 
 
 def bare() -> Any:
-    """No level at all."""
+    """Turns off all levels."""
     return without(*LEVELS)

@@ -1,4 +1,5 @@
-"""Each evidence and each short cut is a level, turned off and asked alone by random suites; a fault of one is found."""
+"""Each evidence and each short cut is a level. Random tests turn each level off and use it alone, so that a fault of a
+single level is found."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from orcidx.predicate import Op
 
 PACKAGE = Path(orcidx.__file__).parent
 PASSED_ON = {"_LazyEvidence", "Evidence"}
-"""Classes with ``test`` that ask another: evidence that is made late, and the protocol."""
+"""Classes whose method ``test`` only calls other evidence, or has no code: evidence that is created when it is needed,
+and the protocol."""
 
 SWITCHED = {
     patch[0].__name__.rpartition(".")[2] for parts in SHORT_CUTS.values() for patch in parts if patch[1] == "ENABLED"
@@ -30,7 +32,8 @@ SWITCHED = {
 """Modules that a level switches off as a whole."""
 
 NAMED_BY = {"StatisticsEvidence", "_evidence", "FileBounds", "_prune"}
-"""Calls whose first argument is the name of evidence, and the names that stand elsewhere."""
+"""Calls whose first argument is the name of evidence. ``NAMED_ELSEWHERE`` has names that are not given in such
+calls."""
 NAMED_ELSEWHERE = {"row-group statistics"}
 
 PLACES = {
@@ -68,14 +71,14 @@ PLACES = {
     "integer_range.file_rules_out": "integer range",
     "bounds.numbers_rule_out": "integer range",
     "file_pruning._ruled_out": "indexes in the catalog",
-    # No other way gives the same:
+    # No other code gives the same result, so these functions are no levels.
     "coded_strings.spelled_out": None,
     "stripe_reader._read_first": None,
     "survivors.picked": None,
-    "survivors.rules_out": None,  # Spark's, which has no scan: tests/spark/predicates.py compares it with Spark
+    "survivors.rules_out": None,  # used by Spark without a scan; tests/spark/predicates.py compares it with Spark
     "pictures.rows_ruled_out": None,
 }
-"""Functions that may give rows, or that there are none, in place of the usual way: the level of each."""
+"""The level of each function that may give rows, or prove that there are none, in place of the usual code."""
 
 _ROWS = re.compile(r"(RecordBatch|SmallRows|Array|RowSelection|Found|StoredTotals|Held|SmallFile|Decision).*\| None")
 
@@ -146,7 +149,7 @@ def test_a_level_alone_and_off_gives_the_same_rows(tmp_path: Path, level: str) -
 
 
 def test_the_range_of_a_file_counts_its_bounds(tmp_path: Path, monkeypatch: Any) -> None:
-    """`<=` made strict in ``integer_range`` lost rows, and 206 tests passed."""
+    """If ``integer_range`` treated ``<=`` as ``<``, rows were lost, and 206 other tests passed."""
     files = small_files(tmp_path)
 
     def wrong() -> list[str]:

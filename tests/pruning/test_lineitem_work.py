@@ -1,4 +1,5 @@
-"""How many bytes and requests a lookup in lineitem of Spark takes, against the file's layout read independently."""
+"""Compares the bytes and requests of lookups in Spark's lineitem with the layout of the file, which ``orc_layout``
+reads without code of orcidx."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ MIB = 1 << 20
 
 
 def write_lineitem(spark: Any, folder: Path, scale: float, **options: str) -> Path:
-    """TPC-H's lineitem in one file, clustered by its key, with bloom filters on columns that are spread over it."""
+    """Writes TPC-H's lineitem to one file. Rows are clustered by the key. Two columns whose values are scattered over
+    the file have bloom filters."""
     program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent))
     if program is None:
         pytest.skip('no tpchgen-cli: python -m pip install "tpchgen-cli>=2"')
@@ -46,7 +48,8 @@ def write_lineitem(spark: Any, folder: Path, scale: float, **options: str) -> Pa
 
 @pytest.fixture(scope="module")
 def small(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60,000 rows, four stripes and more; chunks and row groups as small, so that there is something to skip."""
+    """A file of 60,000 rows in at least four stripes. Chunks and row groups are small, too, so that many of them can be
+    skipped."""
     options = {"orc.row.index.stride": "1000", "orc.stripe.row.count": "15000", "orc.compress.size": "8192"}
     return write_lineitem(
         spark, tmp_path_factory.mktemp("small"), 0.01, **options, **{"orc.buffer.size.enforce": "true"}
@@ -55,7 +58,8 @@ def small(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def large(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1.8 million rows in several stripes, with the writer's own chunks of 256 KiB and row groups of 10,000 rows."""
+    """A file of 1.8 million rows in several stripes, with the writer's default chunks of 256 KiB and row groups of
+    10,000 rows."""
     return write_lineitem(spark, tmp_path_factory.mktemp("large"), 0.3, **{"orc.stripe.size": str(16 * MIB)})
 
 
@@ -67,7 +71,8 @@ def questions(path: Path) -> list[tuple[str, Any]]:
 
 
 def denied(path: Path) -> str:
-    """A comment in the middle of all that no row has and that no bloom filter lets pass."""
+    """Returns a comment that no row has. It is between the smallest and the largest comment, and all bloom filters rule
+    it out."""
     with orcidx.open(path) as file:
         for number in range(100):
             stripes = file.scan(where=col("l_comment") == f"m{number}").explain().files[0].stripes
@@ -77,7 +82,7 @@ def denied(path: Path) -> str:
 
 
 class Truth:
-    """What a lookup by one key must touch, from the table itself and the layout."""
+    """What a lookup of one key must read, computed from the table itself and from the layout."""
 
     def __init__(self, path: Path, layout: OrcLayout, name: str, key: Any) -> None:
         self.layout = layout
@@ -94,7 +99,8 @@ class Truth:
             self.groups.append(set((here // layout.stride).tolist()))
 
     def bytes(self, denied: Callable[[int], set[int]], *, bloom: bool) -> int:
-        """``denied``: row groups of a stripe that bloom filters wrongly let pass; of them the asked column is read."""
+        """The bytes that the lookup must read. ``denied``: a function that returns the row groups of a stripe that the
+        indexes keep. If a bloom filter keeps a row group without a matching row, only the column of the key is read."""
         layout, columns = self.layout, list(range(1, len(self.layout.kinds)))
         total = 0
         for number, groups in enumerate(self.groups):
@@ -144,7 +150,8 @@ def test_lookups_in_large_stripes_read_little_more_than_the_chunks_that_hold_the
 
 @dataclass(frozen=True)
 class Work:
-    """Requests and bytes of a scan; stripes that statistics left alive, and numbers of those that all indexes did."""
+    """The requests and bytes of a scan. ``alive``: how many stripes statistics do not rule out. ``left``: the numbers
+    of the stripes that no index rules out."""
 
     requests: int
     bytes: int
@@ -168,9 +175,10 @@ def count_work(server: RangeServer, where: Any, columns: list[str] | None = None
 
 
 def check_requests(path: Path) -> None:
-    """2, and 4 for each stripe after all evidence; one that statistics left alive and a bloom filter ruled out takes
-    one for its index. No more bytes than the indexes of those alive, and of those left all data and the asked column
-    again; 4 MiB may come with footers and indexes."""
+    """Checks the requests and the bytes of lookups. There are at most two requests for the file, and four for each
+    stripe that no index rules out. A stripe that only a bloom filter rules out takes one request, for its index. The
+    bytes are at most the indexes of the stripes that statistics do not rule out, all data of the stripes that are left,
+    and the column of the condition a second time. Reads of footers and indexes may fetch 4 MiB in addition."""
     ruled_out = 0
     layout = OrcLayout(path)
     asked = [(name, col(name) == key) for name, key in questions(path)]
@@ -196,7 +204,7 @@ def check_requests(path: Path) -> None:
 
 
 def starts(layout: OrcLayout) -> list[int]:
-    """Where each stripe begins."""
+    """Returns the offset at which each stripe begins."""
     return [min(offset for offset, _ in stripe.streams.values()) for stripe in layout.stripes]
 
 

@@ -1,4 +1,4 @@
-"""What a file and a column cost beside their values, counted: Python calls, reads, and what is planned once."""
+"""Counts what a file and a column cost in addition to decoding their values: Python calls, reads, and plans."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
-    """Python calls of one more file of a schema that is known, read for the first time."""
+    """Returns the Python calls for each further file of a known schema. Each file is read for the first time."""
     paths = sorted(map(str, folder.iterdir()))
-    call(paths[:2])  # imports, and what is worked out once in a process
+    call(paths[:2])  # for imports, and for work that a process does only once
     forget_metadata()
     one = python_calls(lambda: call(paths[:1]))
     forget_metadata()
@@ -46,7 +46,8 @@ def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
 
 
 def test_python_calls_of_a_small_file(folder: Path) -> None:
-    """Whole, by a key that is elsewhere, and counted; where files were handed to threads, calls there did not count."""
+    """A file is read completely, read by a key that it does not have, and counted. No threads are used, because calls
+    in other threads are not counted."""
 
     def scan(paths: list[str], where: Any = None) -> orcidx.Scan:
         return orcidx.scan(paths, where=where, use_threads=False)
@@ -57,7 +58,8 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
 
 
 def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
-    """Opened, scanned and closed, one after the other: of a schema that is known, then with its metadata."""
+    """Each file is opened, scanned and closed before the next file. At first only the schema is known, and then also
+    the metadata of the files."""
 
     def tables(paths: list[str]) -> None:
         for path in paths:
@@ -73,7 +75,8 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
 
 
 def test_options_are_changed_once() -> None:
-    """Those that were changed lately are the same object; 1 and True are not the same option."""
+    """Options that were changed in the same way a short time ago are the same object. 1 and True are different
+    options."""
     options = orcidx.ReadOptions()
     changed = options.override(batch_size=7)
     assert changed is options.override(batch_size=7)
@@ -86,7 +89,7 @@ def test_options_are_changed_once() -> None:
     for size in range(1, 100):
         assert options.override(batch_size=size).batch_size == size
         assert len(_CHANGED) <= MOST_CHANGED
-        # whatever was asked before, those asked last are kept
+        # the last two options are kept, whatever was requested before
         lately = options.override(io_bytes=size), options.override(merge_gap=size)
         assert lately[0] is options.override(io_bytes=size)
         assert lately[1] is options.override(merge_gap=size)
@@ -98,7 +101,7 @@ def test_options_are_changed_once() -> None:
 
 
 def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of files of which the caller wants a part, and up to a limit."""
+    """This is also true for a part of a file, and for a scan with a limit."""
     for name in ("stripe_numbers", "pruner"):
         monkeypatch.setattr(FileScan, name, property(lambda _: pytest.fail("a stripe was looked at")))
     paths = sorted(map(str, folder.iterdir()))
@@ -110,7 +113,7 @@ def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeyp
 
 
 def test_python_calls_of_a_column(tmp_path: Path) -> None:
-    """Of one that is read, and of one among many that is not asked for."""
+    """Counts the calls for each column that is read, and for each column that is not requested."""
     calls = {}
     for columns in (10, 110):
         path = str(tmp_path / f"{columns}.orc")
@@ -125,8 +128,9 @@ def test_python_calls_of_a_column(tmp_path: Path) -> None:
 
 
 def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
-    """Of one column of 300,000 rows, which one call decodes, and of a key in one of their 30 row groups: 62 calls
-    through 20 modules and 496 through 72, on Python 3.11; 388 and 1,188 before. They may only shrink."""
+    """One call decodes a column of 300,000 rows. The lookup of a key reads one of 30 row groups. On Python 3.11 these
+    take 62 calls in 20 modules and 496 calls in 72 modules. Before, they took 388 and 1,188 calls. The limits may only
+    become smaller."""
     path = str(tmp_path / "keys.orc")
     keys = np.random.default_rng(1).integers(0, 1 << 40, 300_000)
     orcidx.write_table(pa.table({"k": keys, "v": keys / 4}), path, compression="zstd")
@@ -141,13 +145,14 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
             assert file.scan(where=col("k") == int(keys[123_456]), use_threads=False).to_table().num_rows == 1
 
         for call, most, modules in ((column, 64, 20), (lookup, 496, 72)):
-            call()  # imports, and what is worked out once in a process
+            call()  # for imports, and for work that a process does only once
             check_calls(call, most=most, modules=modules)
 
 
 def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
-    """Of a sorted file, whose metadata is known: what statistics prove is worked out once, and the file opened once.
-    One row group at the upper end is decoded: 473 calls on Python 3.11, and 654 before that."""
+    """The file is sorted, and its metadata is known. Statistics are evaluated only once, and the file is opened only
+    once. One row group at the upper end of the range is decoded. This takes 473 calls on Python 3.11. Before, it took
+    654 calls."""
     path = str(tmp_path / "sorted.orc")
     numbers = np.arange(300_000)
     orcidx.write_table(pa.table({"t": numbers, "v": numbers % 1000}), path, compression="zstd")
@@ -187,7 +192,8 @@ def test_a_schema_is_planned_once(folder: Path) -> None:
 
 
 def test_what_does_not_depend_on_a_predicate_is_planned_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema is mapped for the rows and for the names that a predicate may use, whatever it asks: 22 times before."""
+    """The columns of a schema are mapped for the rows, and for the names that a predicate may use. This does not depend
+    on the predicate, but it was done 22 times before."""
     forget_metadata()
     mapped: list[object] = []
     inner = schema_plan.map_columns
@@ -202,7 +208,7 @@ def test_what_does_not_depend_on_a_predicate_is_planned_once(folder: Path, monke
 
 
 def test_equal_literals_of_other_types_are_other_questions(folder: Path) -> None:
-    """1, 1.0 and True are equal in Python; a plan that was kept for one must not answer another."""
+    """1, 1.0 and True are equal in Python. A plan that is cached for one of them must not be used for another."""
     with orcidx.open(folder / "00.orc") as file:
         assert file.scan(where=col("key") == 1).count_rows() == 1
         with pytest.raises(InvalidQuery):
@@ -243,7 +249,8 @@ def test_a_damaged_file_behind_sound_ones_of_its_schema(folder: Path, tmp_path: 
 
 
 def test_two_numbers_rule_out_no_row_that_matches(folder: Path) -> None:
-    """Every comparison at the edges of a file with the keys 100 to 199, against counting them."""
+    """The file has the keys 100 to 199. Every comparison with a key near the smallest or largest key is compared with a
+    count in Python."""
     key = col("key")
     edges = (99, 100, 101, 198, 199, 200)
     with orcidx.open(folder / "01.orc") as file:

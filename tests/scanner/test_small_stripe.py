@@ -1,4 +1,5 @@
-"""Small stripes decoded at once: the arrays and errors of column readers, who read what is not plain."""
+"""Small stripes that are decoded by one call. The arrays and errors are the same as with column readers, which decode
+the columns that are not plain."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ ROWS = 300
 
 
 def columns(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """One column of each plain type; texts direct and by dictionary, in ASCII and not."""
+    """Returns one column of each plain type. Texts are stored directly or in a dictionary, and some are not ASCII."""
     made = {
         "short": pa.array(rng.integers(-(1 << 15), 1 << 15, ROWS), pa.int16()),
         "int": pa.array(rng.integers(0, 50, ROWS), pa.int32()),
@@ -58,7 +59,7 @@ def written(table: pa.Table, writer: str, **options: Any) -> bytes:
 
 
 class Ways:
-    """Reads with column readers, and at once; ``taken`` says how often that gave an answer."""
+    """Reads with column readers, and by one call. ``taken``: how often the one call returned arrays."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -87,7 +88,8 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 
 
 def damage(ways: Ways, rng: np.random.Generator, data: bytes) -> None:
-    """Reads a file with each of sixty bytes of its only stripe's data changed: both ways give or raise the same."""
+    """Changes one of sixty bytes in the data of the only stripe, and reads the file. For each of these bytes, both ways
+    return or raise the same."""
     stripe = orcidx.open(data).stripes[0]
     start = stripe.offset + stripe.index_length
     damaged = 0
@@ -128,7 +130,7 @@ def test_arrays_are_those_of_column_readers(
 
 
 def others(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """One column of each type that is not plain, with plain ones between them."""
+    """Returns one column of each type that is not plain, with plain columns between them."""
     start = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
     made = {
         "time": pa.array([start.replace(tzinfo=None, microsecond=i) for i in range(ROWS)], pa.timestamp("ns")),
@@ -215,7 +217,7 @@ def test_damage_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generato
 
 @pytest.fixture
 def by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and stripes of any size are too large to be brought at once."""
+    """Makes files and stripes of any size too large to be read at once."""
     for module, name in ((local, "SMALL_FILE"), (small_files, "SMALL_FILE"), (small_stripes, "SMALL_STRIPE")):
         monkeypatch.setattr(module, name, 0)
 
@@ -246,7 +248,7 @@ def test_columns_of_a_file_come_with_one_read_each(
     at_once.validate(full=True)
     monkeypatch.setattr(
         local.LocalReader, "identity", None
-    )  # no metadata is kept of it, however old the file is by now
+    )  # the file's metadata is not cached, even if the file is old enough by now
     batches = orcidx.open(path).scan(["word", "int", "bytes"]).to_batches()
     assert pa.Table.from_batches(batches).equals(table.select(["word", "int", "bytes"]))
     assert batches.metrics.requests == 3 + 2, "the tail, and the stripe's footer"
@@ -255,7 +257,8 @@ def test_columns_of_a_file_come_with_one_read_each(
 def test_threads_share_a_stripe_of_bytes_that_is_large(
     ways: Ways, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every file that is given as bytes is in memory, however large; columns that are not plain then go by readers."""
+    """A file that is given as bytes is in memory, whatever its size. If its stripe is large and has a column that is
+    not plain, readers decode all columns."""
     for module in ("small_stripes", "decode_pool"):
         monkeypatch.setattr(f"orcidx.scanner.{module}.thread_count", lambda *, use_threads: 2)
     table = columns(rng, nulls=True)
@@ -315,7 +318,8 @@ def test_a_file_that_changes_is_told_by_the_readers(ways: Ways, tmp_path: Path) 
 
 @pytest.mark.usefixtures("by_column")
 def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path: Path) -> None:
-    """But for a table, which has few chunks whose bytes are some batches': it holds all of them in the end."""
+    """For a table, the limit is the bytes of several batches. A table has few chunks, and holds all rows at the end
+    anyway."""
     table = pa.table({f"c{i}": pa.array(np.arange(2000) * 0.37) for i in range(4)})
     path = tmp_path / "a.orc"
     path.write_bytes(written(table, "pyarrow"))
@@ -335,7 +339,8 @@ def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path:
 
 @pytest.mark.usefixtures("by_column")
 def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None:
-    """Columns that are too long, and rows that are too many, are left to the readers before anything is read."""
+    """If columns are too long, or if there are too many rows, column readers decode the stripe, and nothing is read
+    before."""
     ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
     path = tmp_path / "a.orc"
     random = np.random.default_rng(5).bytes
@@ -363,7 +368,7 @@ MANY = MOST_ROWS + 5_000
 
 
 def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """A stripe of many rows of each type of a fixed width."""
+    """Returns many rows of each type that has a fixed width."""
     made = {
         "short": pa.array(rng.integers(-(1 << 15), 1 << 15, MANY), pa.int16()),
         "int": pa.array(np.arange(MANY) // 700, pa.int32()),
@@ -381,7 +386,7 @@ def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
 
 
 def old(path: Path, data: bytes) -> str:
-    """Writes a file that is so old that its metadata is kept."""
+    """Writes a file, and makes it so old that its metadata is cached."""
     path.write_bytes(data)
     os.utime(path, ns=(1, 1))
     while local.LocalReader(str(path)).identity is None:
@@ -428,7 +433,8 @@ def test_many_rows_take_the_same_reads_as_column_readers(
 
 
 def test_damage_of_many_rows_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generator, tmp_path: Path) -> None:
-    """Of the first bytes of each stream, which are the header of a chunk, and of others."""
+    """The damage is in the first or the third byte of a stream, which are in the header of a chunk, or in another
+    byte."""
     data = written(many(rng, nulls=True).select(["int", "byte", "bool", "date"]), "pyarrow", compression="zstd")
     reader = orcidx.open(data).reader
     start = reader.stripes[0].offset + reader.stripes[0].index_length
@@ -458,7 +464,7 @@ def test_an_opened_file_that_changed_is_opened_again(ways: Ways, rng: np.random.
         (tmp_path / "b.orc").write_bytes(bytes(len(data)))
         os.utime(tmp_path / "b.orc", ns=(1, 1))
         os.replace(tmp_path / "b.orc", path)
-        with pytest.raises(orcidx.CorruptFile):  # of the same size and time
+        with pytest.raises(orcidx.CorruptFile):  # the new file has the same size and time
             file.scan(["long"], use_threads=False).to_table()
         os.utime(path, ns=(2, 2))
         with pytest.raises(StorageError):

@@ -1,4 +1,5 @@
-"""Decimals: varints of every mix of sizes, under scales that runs tell at once or that must be decoded."""
+"""Decimals whose varints have every mixture of sizes. The runs of their scales are used as a whole, or must be
+decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SCALE = 2
 
 
 def codes_of(bits: Sequence[int], rng: np.random.Generator, count: int) -> list[int]:
-    """Signed numbers whose zigzag codes have some of these numbers of bits."""
+    """Returns signed numbers. The number of bits of each zigzag code is taken from ``bits``."""
     codes = []
     for size in rng.choice(bits, count):
         code = int.from_bytes(rng.bytes(17), "little") & (1 << int(size)) - 1 | 1 << int(size) - 1
@@ -78,7 +79,7 @@ def decoded(count: int, scale: int) -> list[encoders.Run]:
 
 
 def others_between(count: int, scale: int) -> list[encoders.Run]:
-    """Long runs of the scale, of another one, and a slope."""
+    """Returns long runs of the scale and of other scales, and a short run of ascending scales."""
     slope = encoders.fixed_delta(0, 1, 3, signed=True)
     runs = [*same(300, scale), *same(100, 0), *same(70, scale), slope, *same(63, scale), *same(64, 1)]
     return [*runs, *same(count - 600, scale)]
@@ -94,7 +95,7 @@ RUNS: dict[str, Callable[[int, int], list[encoders.Run]]] = {
 
 
 class Column:
-    """The two streams of a column; ``piece``: how many bytes the storage gives at a time."""
+    """The two streams of a column. ``piece``: how many bytes the storage returns at a time."""
 
     def __init__(self, numbers: Sequence[int], runs: Sequence[encoders.Run], *, version: int = 2) -> None:
         self.numbers = numbers
@@ -145,7 +146,7 @@ def in_steps(total: int, step: int) -> list[int]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", RUNS)
 def test_every_size_under_every_run_of_scales(rng: np.random.Generator, shape: str, form: str) -> None:
-    # numbers that go up by two digits stay within 38
+    # the numbers have at most 36 digits, so two more digits fit
     bits = [size for size in SHAPES[shape] if size < 118] + ([117] if max(SHAPES[shape]) > 118 else [])
     count = 1301
     column = Column(codes_of(bits, rng, count), RUNS[form](count, SCALE), version=1 if form == "version 1" else 2)
@@ -160,7 +161,7 @@ def test_every_size_under_every_run_of_scales(rng: np.random.Generator, shape: s
 @pytest.mark.parametrize("form", RUNS)
 def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) -> None:
     count = 1301
-    bits = [size for size in SHAPES[shape] if size <= 52]  # which two digits more leave within 18
+    bits = [size for size in SHAPES[shape] if size <= 52]  # at most 16 digits, so two more digits fit
     column = Column(codes_of(bits, rng, count), RUNS[form](count, SCALE), version=1 if form == "version 1" else 2)
     expected = column.expected()
     for step in READS:
@@ -172,7 +173,7 @@ def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) 
 @pytest.mark.parametrize("precision", [1, 2, 9, 18])
 @pytest.mark.parametrize("form", ["same", "decoded"])
 def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
-    """And numbers that are too large, up to those of more than 128 bits."""
+    """Larger numbers are refused, including numbers of more than 128 bits."""
     largest = 10**precision - 1
     fit = [largest, -largest, 0] * 20
     assert read_narrow(Column(fit, RUNS[form](60, SCALE)).open(None), [60], precision=precision) == fit
@@ -193,7 +194,7 @@ def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
 @pytest.mark.parametrize("form", ["same", "decoded"])
 @pytest.mark.parametrize("size", [2, 8, 9, 10, 16, 19])
 def test_small_numbers_in_more_bytes_than_they_need(form: str, size: int) -> None:
-    """In 64 bits as in 128: Java and C++ read them."""
+    """Such numbers are read to 64 bits and to 128 bits, because ORC Java and ORC C++ read them, too."""
     numbers = [0, 1, -1, 63, -64] * 12
     column = Column(numbers, RUNS[form](60, SCALE))
     for at in range(0, 60, 3):
@@ -219,7 +220,7 @@ def test_64_bits_that_do_not_fit() -> None:
 
 
 def test_sizes_that_change_within_a_block(rng: np.random.Generator) -> None:
-    """Stretches of one size, of every length around a block of 64 bytes."""
+    """Series of values of one size. Their lengths are below, equal to and above a block of 64 bytes."""
     numbers: list[int] = []
     for length in (1, 3, 4, 5, 31, 32, 33, 63, 64, 65, 66, 129):
         for bits in (7, 14, 7, 21, 14, 56, 61, 7):

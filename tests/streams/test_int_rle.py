@@ -1,4 +1,5 @@
-"""IntRle: encoded runs come back, skips equal reads, seeks go anywhere, damage is refused, noise never crashes."""
+"""IntRle: encoded runs are decoded to the same values. Skips move as far as reads, and seeks can go to every value.
+Damage is refused, and random bytes never crash the process."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_what_is_encoded_comes_back(version: int, signed: bool, data: st.DataObj
 @settings(max_examples=40)
 @given(data=st.data())
 def test_skips_and_seeks_anywhere(version: int, signed: bool, data: st.DataObject) -> None:
-    """Any order of reads, skips and seeks, backwards too, agrees with the list of values."""
+    """Reads, skips and seeks in any order, also backwards, give the values of the list."""
     stream = data.draw(streams(version, signed))
     content, values = stream.data, stream.values
     size = data.draw(st.sampled_from(chunk_sizes(content, len(stream.runs[0].data))))
@@ -129,7 +130,8 @@ def test_truncation_anywhere_is_refused(version: int, data: st.DataObject) -> No
 
 
 def many_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
-    """Short and long runs of every kind in any order, of values of up to so many bits, as over a random column."""
+    """Returns short and long runs of every kind in random order, as in a random column. Values have up to ``bits``
+    bits."""
 
     def some(count: int, most: int = bits) -> list[int]:
         drawn = [int(rng.integers(0, 2**63)) >> (63 - int(rng.integers(0, most + 1))) for _ in range(count)]
@@ -174,7 +176,8 @@ def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signe
 
 
 def many_v1_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
-    """Literals of varints of many lengths between runs; all within ``bits``, so that 32 bits hold some streams."""
+    """Returns literals with varints of many lengths, and runs between them. Values have up to ``bits`` bits, so some
+    streams fit into 32 bits."""
     runs: list[Run] = []
     for _ in range(300):
         wide = int(rng.integers(1, bits + 1))
@@ -209,7 +212,8 @@ def test_runs_of_version_1_in_a_row(rng: np.random.Generator, bits: int, signed:
 
 @pytest.mark.parametrize("size", [8, 9, 10, 11])
 def test_long_varints_among_short_ones_of_version_1(size: int) -> None:
-    """Varints of up to eight bytes, of nine and ten, and longer ones take three ways through the kernels."""
+    """The kernels have separate code for varints of up to eight bytes, for varints of nine and ten bytes, and for
+    longer ones."""
     literals = bytes([256 - 20, *range(9), *([255] * (size - 1)), 1, *range(10)])
     data = literals * 20
     value = sum(127 << 7 * place for place in range(size - 1)) + (1 << 7 * (size - 1))
@@ -228,7 +232,7 @@ def test_long_varints_among_short_ones_of_version_1(size: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
 def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
-    """Stores past the caches leave no byte out, wherever the output begins, and touch none beside it."""
+    """Stores that bypass the caches write every byte of the output, wherever it begins, and no byte outside of it."""
     if version == 2:
         stream = many_runs(rng, True, 20)
     else:
@@ -248,7 +252,7 @@ def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, versi
 
 NOISE = st.one_of(
     st.binary(max_size=300),
-    # headers of every sub-encoding, so that noise gets beyond the first byte
+    # headers of every form of run, so that more than the first byte is decoded
     st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=8).map(
         lambda parts: b"".join(bytes([head]) + tail for head, tail in parts)
     ),
@@ -256,7 +260,7 @@ NOISE = st.one_of(
 
 
 def check_noise(version: int, signed: bool, data: bytes, chunk: int) -> None:
-    """On any bytes, what comes before the first damage equals the reference decoder's answer."""
+    """Checks that, for any bytes, the values before the first damage are those of the reference decoder."""
     expected, whole = decode(f"v{version}", data, signed)
     for framing in ("NONE", "ZLIB"):
         reader = IntRle(chop(data, chunk, framing).window(), version=version, signed=signed)
@@ -297,7 +301,7 @@ def test_every_width_at_every_count(width: int, signed: bool, rng: np.random.Gen
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_empty_stream_takes_any_position_and_no_read(version: int) -> None:
-    """ORC's own test seekOverEmptyPresentStream: an absent stream is an empty one."""
+    """This is ORC's own test seekOverEmptyPresentStream. An absent stream is read as an empty stream."""
     for framing in ("NONE", "ZLIB"):
         reader = IntRle(chop(b"", 1, framing).window("LENGTH"), version=version, signed=False)
         reader.seek(Positions(7, 3, 5) if framing == "ZLIB" else Positions(7, 5))
@@ -319,10 +323,10 @@ def test_bad_positions_are_refused() -> None:
     with pytest.raises(CorruptFile, match="too few"):
         IntRle(chopped.window(), version=2, signed=True).seek(Positions(0, 0))
     reader = IntRle(chopped.window(), version=2, signed=True)
-    reader.seek(Positions(len(chopped.data), 0, 0))  # the end of the stream is a place
+    reader.seek(Positions(len(chopped.data), 0, 0))  # the end of the stream is a valid position
     with pytest.raises(CorruptFile):
         read(reader, 1)
-    reader.seek(Positions(0, len(stream.data), 0))  # and so is the end of a chunk
+    reader.seek(Positions(0, len(stream.data), 0))  # the end of a chunk is a valid position, too
     reader.seek(Positions(0, 0, 99))
     assert read(reader, 1) == [99]
 
@@ -343,7 +347,7 @@ def test_the_caller_is_checked() -> None:
 
 
 def test_skipping_runs_reads_headers_only() -> None:
-    """A skip over an uncompressed stream fetches only where headers are."""
+    """A skip in an uncompressed stream fetches only the pieces in which headers are."""
     run = encoders.direct(list(range(512)), signed=False, width=64)
     source = PieceSource(run.data * 50, 64)
     reader = IntRle(Window(source, None, 0, name="DATA"), version=2, signed=False)

@@ -1,5 +1,5 @@
-"""Kept while they are decoded: each kernel leaves what a mask keeps of the values that it reads without one, refuses
-the same streams in the same words, and goes on at the same place."""
+"""Values that are filtered while they are decoded. With a mask, each kernel returns the kept part of the values that it
+returns without a mask. It refuses the same streams with the same messages, and then continues at the same position."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ SHARES = (0.0, 0.001, 0.02, 0.3, 0.8, 0.97, 1.0)
 
 Bytes = npt.NDArray[np.uint8]
 Reader = tuple[Callable[[int], Any], Callable[[Bytes, int], Any]]
-"""What reads so many values, and what reads a value for each byte of a mask and leaves those that it keeps."""
+"""Two functions. The first reads a number of values. The second reads a value for each byte of a mask, and returns the
+values that the mask keeps."""
 
 
 def masked(rng: np.random.Generator, rows: int) -> Bytes:
-    """Scattered rows, and sometimes a stretch that is kept or falls."""
+    """Returns a mask that keeps scattered rows. Sometimes a range of rows is kept or dropped as a whole."""
     mask = rng.random(rows) < rng.choice(SHARES)
     if rows and rng.random() < 0.4:
         first, last = sorted(rng.integers(0, rows + 1, 2))
@@ -42,7 +43,7 @@ def window(data: bytes, piece: int | None, name: str = "DATA") -> Window:
 
 
 def runs_of(rng: np.random.Generator, count: int, *, bits: int = 40) -> list[encoders.Run]:
-    """Runs of all kinds with ``count`` values in all."""
+    """Returns runs of all kinds, which have ``count`` values in total."""
     runs: list[encoders.Run] = []
     while count:
         size = int(min(count, rng.choice([1, 3, 10, 100, 511, 512])))
@@ -175,7 +176,8 @@ def damaged(rng: np.random.Generator, data: bytes) -> bytes:
 
 
 def stream_of(name: str, rng: np.random.Generator, count: int, *, whole: bool) -> Callable[[int | None], Reader]:
-    """Opens a random stream of so many values, of which half are missing where it is not ``whole``."""
+    """Returns a function that opens a random stream of ``count`` values. Unless ``whole`` is set, the second half of
+    the bytes is missing."""
     if name == "decimals":
         return decimal_stream(rng, count, whole=whole)
     if name == "floats":
@@ -239,7 +241,7 @@ def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Gene
 @pytest.mark.parametrize("share", [0.999, 0.9])
 @pytest.mark.parametrize("at", [0, 16, 8])
 def test_decimals_that_go_past_the_caches(rng: np.random.Generator, share: float, at: int) -> None:
-    """In whole lines, where the output begins at one."""
+    """If the output begins at the start of a cache line, whole lines are stored past the caches."""
     rows = 80_001
     data = varints(rng, rows, range(1, 50))
     scales = [encoders.fixed_delta(2, 0, 512, signed=True)] * (rows // 512 + 1)

@@ -1,6 +1,8 @@
-"""Numbers are decoded the same without short cuts, which are chosen when modules are loaded: in processes of their own.
+"""Numbers are decoded to the same values without short cuts. The tests run in separate processes, because short cuts
+are selected when modules are loaded.
 
-The short cuts are code for processors with AVX2 and BMI2, 128-bit integers of the compiler, and runs of equal scales.
+The short cuts are code for processors with AVX2 and BMI2, the compiler's 128-bit integers, and code for runs of equal
+scales.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ INTEGERS = (
     [("ORCIDX_SIMD", (*DECIMALS, *INTEGERS, "streams/test_wide_numbers.py")), ("ORCIDX_RUNS", DECIMALS)],
 )
 def test_without_a_short_cut(switch: str, tests: tuple[str, ...]) -> None:
-    # -P: the checkout must not stand in for an installed package.
+    # With -P, Python does not import the checkout instead of an installed package.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", *(str(TESTS / name) for name in tests)]
     environment = {**os.environ, switch: "none"}
     done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""Numbers of 128 bits beside Python's integers: rescaling decimals, timestamps in any unit, ranges.
+"""Compares numbers of 128 bits with Python's integers: rescaled decimals, timestamps in any unit, and ranges.
 
-Decimals are rescaled in both forms of ``orc/int128.pxd``: by the compiler's ``__int128``, and in two halves, as on
-Windows, in a process with ``ORCIDX_SIMD=none``. A build with ``ORCIDX_HALVES=1`` has the second alone.
+Decimals are rescaled with both forms of ``orc/int128.pxd``: the compiler's ``__int128``, and two halves, as on Windows.
+A process with ``ORCIDX_SIMD=none`` uses the second form. A build with ``ORCIDX_HALVES=1`` has only the second form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST, MOST = -(1 << 127), (1 << 127) - 1
 
 
 def rescaled(number: int, scale: int, *, to: int, precision: int, rounding: str) -> int | type[OrcidxError]:
-    """What a decimal is at another scale, or the error."""
+    """Returns a decimal at another scale, or the error."""
     if not -38 <= scale <= 38:
         return CorruptFile
     if scale <= to:

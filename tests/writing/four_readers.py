@@ -69,7 +69,8 @@ def group_starts(data: bytes) -> list[int]:
 
 
 def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with_pyorc: bool = True) -> None:
-    """Checks that orcidx and pyorc read from the start of these row groups, and from rows after the start."""
+    """Checks the rows that orcidx and pyorc return after a seek. ``starts``: the first rows of row groups. From each of
+    these rows, orcidx reads up to three rows, and pyorc reads one."""
     with orcidx.open(data) as file:
         for start in starts:
             stop = min(start + 3, len(expected))

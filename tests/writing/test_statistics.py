@@ -74,7 +74,7 @@ def test_negative_milliseconds_are_lowered_to_the_second(unit):
     assert [unzigzag(inner.int(number)) for number in (3, 4)] == [-3000, -1500]
     exact = typed(entries(pa.array([1500 * per + per - 1], pa.int64()).cast(pa.timestamp(unit)))[0], 9)
     assert [unzigzag(exact.int(number)) for number in (3, 4)] == [1500, 1500]
-    assert exact.int(6) == {"ms": 1, "us": 999_001, "ns": 0}[unit]  # a missing field stands for all digits nine
+    assert exact.int(6) == {"ms": 1, "us": 999_001, "ns": 0}[unit]  # a missing field means that all digits are 9
 
 
 def unzigzag(value: int) -> int:

@@ -1,4 +1,5 @@
-"""orcidx, pyarrow and pyorc read what orcidx writes, by rows and by row groups, with every option."""
+"""Writes tables with different options, and compares the rows that orcidx and pyarrow read with the written rows.
+orcidx and pyorc must also return the same rows after a seek to a row group as in a read of the whole file."""
 
 from __future__ import annotations
 

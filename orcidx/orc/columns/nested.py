@@ -101,7 +101,7 @@ class _Repeated(ColumnReader):
 
 
 class Lists(_Repeated):
-    """LIST."""
+    """Reads LIST: the items of all rows one after the other, and a length for each row."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild

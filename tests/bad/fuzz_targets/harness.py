@@ -2,8 +2,8 @@
 
 A target is a script ``fuzz_NAME.py`` with a function ``one(data)``, which ignores the errors that orcidx raises on
 purpose.
-``.ci/fuzz NAME`` builds for the sanitizers and runs it; tests/bad/test_fuzz_targets.py calls it with its seeds, without
-atheris.
+``.ci/fuzz NAME`` builds orcidx with sanitizers and runs the target. ``tests/bad/test_fuzz_targets.py`` calls the target
+with its seeds, without atheris.
 """
 
 from __future__ import annotations
