@@ -457,8 +457,8 @@ def statistics_column(
 
 
 def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
-    """The files in which the count of a column is the number of its values, and each wanted total (sum, minimum,
-    maximum) is proved."""
+    """Returns for each file whether its stored statistics can be used as results. The stored count must be the exact
+    number of the column's values. Each total in ``wanted`` (sum, minimum, maximum) must be proved, too."""
     count, flags, _, _, total = kept.flatten()
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
     known = (bits & _COUNTED) != 0

@@ -75,7 +75,7 @@ cdef extern from *:
             _mm256_setzero_si256(), _mm256_and_si256(v, _mm256_set1_epi64x(1))));
     }
 
-    /* Loads eight values of a narrow width, with 32 bits for each. */
+    /* Unpacks eight values of a narrow width into eight lanes of 32 bits. */
     ORCIDX_AVX2 ORCIDX_INLINE __m256i orcidx_eight(const uint8_t* p, int width, int zigzag) {
         const int half = ORCIDX_BYTE(4), top = 32 - width;
         __m256i v = _mm256_shuffle_epi8(orcidx_two_loads(p, 0, half), _mm256_setr_epi8(

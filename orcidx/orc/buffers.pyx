@@ -60,6 +60,10 @@ ctypedef fused word_t:
     uint32_t
     uint64_t
 
+ctypedef fused offset_t:
+    int32_t
+    int64_t
+
 
 cdef inline bint bit_at(const uint8_t* bits, int64_t i) noexcept nogil:
     return (bits[i >> 3] >> (i & 7)) & 1
@@ -232,26 +236,79 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
     cdef int64_t block[BLOCK + 1]
-    cdef int64_t start = 0, stop, ones, total = first
-    cdef uint64_t seen = 0
+    cdef int64_t total = first
     if n < 0 or out.shape[0] < n + 1 or not 0 <= first <= MOST_BYTES:
         raise ValueError("the offsets do not fit")
     with nogil:
-        while start < n:
-            stop = min(n, start + BLOCK)
-            ones = stop - start if bits == NULL else ones_between(bits, start, stop)
+        total = place_all(lengths, bits, 0, n, first, &out[0], block, False)
+    return total
+
+
+cdef int64_t place_all(IntRle lengths, const uint8_t* bits, int64_t start, int64_t n, int64_t total, int32_t* out,
+                       int64_t* block, bint is_read) except -1 nogil:
+    """Writes the offsets of rows ``start`` to ``n``, and after them the last offset. ``block`` has room for
+    ``BLOCK + 1`` lengths. ``is_read``: whether the lengths of the first block are in ``block``."""
+    cdef int64_t stop, ones, first
+    cdef uint64_t seen = 0
+    while start < n:
+        stop = min(n, start + BLOCK)
+        ones = stop - start if bits == NULL else ones_between(bits, start, stop)
+        if not is_read:
             block[ones] = 0                     # `place_offsets` reads and masks it if nulls follow
             lengths.read_int64(block, ones)
-            first = total
-            total = place_offsets(block, bits, start, stop, first, &out[0], &seen)
-            if seen >> 31:
-                total = lengths.add_lengths(block, ones, first)
-            if total > MOST_BYTES:
-                break
-            start = stop
-        else:
-            out[n] = <int32_t> total
+        is_read = False
+        first = total
+        total = place_offsets(block, bits, start, stop, first, out, &seen)
+        if seen >> 31:
+            total = lengths.add_lengths(block, ones, first)
+        if total > MOST_BYTES:
+            return total
+        start = stop
+    out[n] = <int32_t> total
     return total
+
+
+def read_lengths(IntRle lengths not None, int64_t n, int32_t[::1] out not None):
+    """Like ``read_offsets`` for ``n`` rows without nulls. If all lengths are equal, writes no offsets.
+
+    Returns the last offset, and the length of all rows. The length is -1 if offsets were written.
+    """
+    cdef int64_t block[BLOCK + 1]
+    cdef int64_t start = 0, step, i, length = -1, other, total = 0
+    if n < 0 or out.shape[0] < n + 1:
+        raise ValueError("the offsets do not fit")
+    with nogil:
+        while start < n:
+            step = min(n - start, <int64_t> BLOCK)
+            block[step] = 0
+            lengths.read_int64(block, step)
+            if start == 0:
+                length = block[0]
+            other = 0
+            for i in range(step):
+                other |= block[i] ^ length
+            if other or not 0 <= length <= MOST_BYTES // n:
+                break
+            start += step
+        if start == n and n:
+            total = n * length
+        else:
+            for i in range(start):
+                out[i] = <int32_t> (i * length)
+            total = place_all(lengths, NULL, start, n, start * max(length, <int64_t> 0), &out[0], block, n > 0)
+            length = -1
+    return total, length
+
+
+def fill_offsets(offset_t[::1] out not None, int64_t length):
+    """Writes the offsets of strings that all have this length. The first offset is 0."""
+    cdef int64_t i, count = out.shape[0]
+    cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
+    if length < 0 or length > most // max(count - 1, <int64_t> 1):
+        raise ValueError(f"{count - 1} strings of {length} bytes are too long for the offsets")
+    with nogil:
+        for i in range(count):
+            out[i] = <offset_t> (i * length)
 
 
 def skip_lengths(IntRle lengths not None, int64_t count):

@@ -20,7 +20,7 @@ cdef class Column:
     cdef int64_t group_rows
     cdef int64_t group_nulls
     cdef bint null_parents                  # whether rows of the open row group have a null parent
-    cdef list group_starts                  # for each row group of the stripe: the row, then the offsets in the streams
+    cdef list group_starts                  # for each row group: its first row, then its offset in each stream
     cdef int64_t wrong_row  # the row that the last call of `_put` refused
     cdef str wrong
 

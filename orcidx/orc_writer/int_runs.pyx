@@ -329,8 +329,8 @@ cdef extern from *:
     }
 
     /* Writes one block of n (1..512) values at p. There must be room for 8 * n + 80 bytes. Flag 1: the values are
-       signed. Flag 2: the block must not be split again. Flag 4: an entropy coder follows, so widths one bit below
-       whole bytes become whole bytes, and widths below a byte become larger if that saves bytes. */
+       signed. Flag 2: the block must not be split again. Flag 4: an entropy coder follows. So the widths 15, 23 and 30
+       become 16, 24 and 32. A width below 8 becomes larger if that saves bytes after the coding. */
     static uint8_t* runs_block(const int64_t* v, int n, int flags, uint8_t* p, runs_totals_t* totals) {
         runs_scan_t s;
         runs_patch_t patch;

@@ -303,13 +303,13 @@ class RangeBitmapIndex(BodyIndex):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of ``selection`` that have the first ``k`` values in the order. ``selection`` is a ``BitMap``, a
+        """The first ``k`` rows of ``selection``, ordered by the column's values. ``selection`` is a ``BitMap``, a
         ``RowSelection``, or None for all rows.
 
-        If ``strict``, only this column decides the order. Several rows may have the same value as the last of the ``k``
-        rows. Of these rows, the rows with the highest row numbers are kept. But if this value is null, the rows with
-        the lowest row numbers are kept. Without ``strict``, all rows with this value are kept, and the caller compares
-        them by the next column. If the column has no values, all rows of the selection are returned.
+        If ``strict``, at most ``k`` rows are returned. Several rows may have the same value as the row at place ``k``.
+        Of these rows, the rows with the highest row numbers are returned. But if this value is null, the rows with the
+        lowest row numbers are returned. Without ``strict``, all rows with this value are returned, and the caller
+        orders them by the next column. If the column has no values, all rows of the selection are returned.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")

@@ -78,7 +78,7 @@ class Rewritten:
 
     @property
     def way(self) -> str:
-        """The ways of all files, joined by commas."""
+        """How the files were made: the ``way`` of each file, each once, joined by commas."""
         return ", ".join(dict.fromkeys(one.way for one in self.files))
 
     @property

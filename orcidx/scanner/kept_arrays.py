@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.orc import buffers
 from orcidx.predicate.masks import new_array
 from orcidx.scanner import kept_values
 
@@ -206,7 +207,7 @@ def _strings(
     view = memoryview(places).cast("B").cast("i" if width == 4 else "q")
     length = kept_values.equal_length(ends)
     if data is not None and length in WIDTHS:
-        kept_values.fill_offsets(view, length)
+        buffers.fill_offsets(view, length)
         content = np.frombuffer(data, np.uint8, rows * length, int(ends[0]))
         buffer = pa.allocate_buffer((count + 1) * length)
         kept_values.keep_fixed(content, length, flags, count, memoryview(buffer).cast("B"))

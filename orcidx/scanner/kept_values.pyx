@@ -3,7 +3,7 @@
 A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks and sizes are checked on entry.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from orcidx.orc.kept_rows cimport check_mask, keep_block
@@ -308,17 +308,6 @@ def equal_length(const offset_t[::1] offsets not None):
     with nogil:
         length = length4(&offsets[0], rows) if offset_t is int32_t else length8(&offsets[0], rows)
     return length
-
-
-def fill_offsets(offset_t[::1] out not None, int64_t length):
-    """Writes the offsets of strings that all have this length. The first offset is 0."""
-    cdef int64_t i, count = out.shape[0]
-    cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
-    if length < 0 or length > most // max(count - 1, <int64_t> 1):
-        raise ValueError(f"{count - 1} strings of {length} bytes are too long for the offsets")
-    with nogil:
-        for i in range(count):
-            out[i] = <offset_t> (i * length)
 
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,

@@ -79,7 +79,7 @@ def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOp
         return False
     if stripe.rows <= MOST_ROWS:
         return True
-    # These are the rows that column readers would read at once.
+    # The stripe must have no more rows than column readers would read at once.
     width = plan.at_once.recipe.row_bytes
     if width is None or stripe.rows * width > RowWidth.share * options.batch_bytes:
         return False

@@ -380,7 +380,7 @@ class LocalStore:
             raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # local files have no uploads, and listings show the temporary files
+        return []  # a file is first written under a temporary name, and listings show this name
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)

@@ -266,7 +266,8 @@ def test_nanoseconds_without_their_zeros(zeros: int) -> None:
 
 
 def test_fractions_before_1970() -> None:
-    """Java's writer truncates towards 1970, so a fraction of 1 ms or more belongs to the second before (ORC-763)."""
+    """For times before 1970, Java's writer rounds the seconds towards 1970. So if the fraction is 1 ms or more, the
+    time lies in the previous second (ORC-763)."""
     assert stamps((-5, 999_999 << 3), (-5, 1_000_000 << 3), (-5, 0), (0, 5 << 3 | 7)) == [
         -5 * 10**9 + 999_999,
         -6 * 10**9 + 1_000_000,

@@ -260,7 +260,8 @@ def test_key_hashes(paimon_java: Any, rng: np.random.Generator) -> None:
 
 
 def test_a_dynamic_bucket_table_goes_on_with_our_hash_files(paimon_java: Any) -> None:
-    """Java finds the bucket of every old key in hash files of orcidx. With a wrong hash, the row would exist twice."""
+    """Java updates rows, and finds the bucket of each old key in the hash files of orcidx. If a hash were wrong, the
+    updated row would exist twice, in two buckets."""
     name = "dynamic"
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "100"}
     types = {"k": "STRING NOT NULL", "v": "BIGINT"}

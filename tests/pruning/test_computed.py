@@ -145,8 +145,8 @@ NANS = {"ieee": [], "largest": [0, 2, 4, 6, 8]}
     ids=str,
 )
 def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, with_nan, nan):
-    """``with_nan``: whether rows with NaN match if NaN is the largest number. None: they match with nan="ieee", and
-    also with nan="largest" unless the condition has ``<>``."""
+    """``with_nan`` says when rows with NaN match. True: only with nan="largest". False: never. None: always with
+    nan="ieee", and with nan="largest" only if the condition has no ``<>``."""
     is_polars = isinstance(where, pl.Expr)
     meaning = "largest" if is_polars else nan
     rows = NANS[meaning] if with_nan else []

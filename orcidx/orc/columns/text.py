@@ -33,6 +33,8 @@ DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
 """The number of entries whose offsets are allocated first. For a larger dictionary the number doubles with each
 read."""
+KEPT_LENGTHS = (1, 2, 4, 8, 16)
+"""The lengths of strings that are selected like numbers of this many bytes."""
 VIEW_BYTES = 16
 INLINE_BYTES = 12
 """A view of a string of at most this many bytes contains the string."""
@@ -166,11 +168,41 @@ class DirectStrings(Strings):
 
     def _read_values(self, present: Present) -> pa.Array:
         offsets, view = self.allocate((present.rows + 1) * 4)
-        total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, view.cast("i"))
+        places = view.cast("i")
+        if present.bits is None:
+            total, length = buffers.read_lengths(self._lengths, present.rows, places)
+            if length >= 0:
+                buffers.fill_offsets(places, length)
+        else:
+            total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, places)
         self.limits.claim_text(total + present.count * self.node.max_length * self._pads)
         data, ascii_only = read_bytes(self._data, total, text=self._looks)
         plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
         return self._typed(plain)
+
+    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        """Selects the bytes of the kept rows without making offsets for all rows, if all strings have the same
+        length."""
+        rows = present.rows
+        is_plain = self.arrow_type == self._plain_type and self.node.kind is not TypeKind.CHAR
+        if present.bits is not None or not base.KEEPS or not is_plain:
+            return super()._read_kept(present, mask, count, pick)
+        size = (rows + 1) * 4
+        self.limits.claim(size)
+        offsets, view = allocate(size)
+        total, length = buffers.read_lengths(self._lengths, rows, view.cast("i"))
+        self.limits.claim_text(total)
+        data, ascii_only = read_bytes(self._data, total, text=self._looks)
+        if length not in KEPT_LENGTHS or (self._looks and not ascii_only):
+            if length >= 0:
+                buffers.fill_offsets(view.cast("i"), length)
+            return pick(self._plain(rows, None, offsets, data, 0, ascii_only=ascii_only))
+        kept = pick(pa.Array.from_buffers(pa.binary(length), rows, [None, data]), size + total)
+        if count <= rows * base.MOST_KEPT:
+            offsets, view = allocate((count + 1) * 4)
+        buffers.fill_offsets(view.cast("i")[: count + 1], length)
+        content = kept.buffers()[1].slice(kept.offset * length, count * length)
+        return pa.Array.from_buffers(self._plain_type, count, [None, offsets.slice(0, (count + 1) * 4), content], 0)
 
 
 class DictionaryStrings(Strings):

@@ -43,7 +43,8 @@ ASSUMED_SLOTS = 8
 
 
 class OrcidxDataSource(DataSource):
-    """The format. Its attributes are facts about the session that ``register`` has collected."""
+    """The data source of ``spark.read.format("orcidx")``. ``register`` collects facts about the session and stores them
+    in the attributes of the class."""
 
     session: dict[str, Any] = {}  # noqa: RUF012  (the registered class replaces the whole dictionary)
     slots: int = ASSUMED_SLOTS
