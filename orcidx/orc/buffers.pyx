@@ -22,29 +22,8 @@ cdef extern from *:
         x = (x & 0x3333333333333333ull) + ((x >> 2) & 0x3333333333333333ull);
         return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull) >> 56);
     }
-    static const uint64_t orcidx_low_mask[16] = {
-        0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffffull, 0xffffffffffffull, 0xffffffffffffffull,
-        ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
-    static const uint32_t orcidx_high_mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xffff, 0xffffff, 0xffffffff};
-    /* Writes the view of the string at `start`. 12 bytes from there can be read. */
-    static inline void orcidx_view(const uint8_t* content, int32_t start, int32_t length, uint8_t* out) {
-        uint64_t low = 0;
-        uint32_t high = (uint32_t)start, prefix;
-        if (length > 12) {
-            memcpy(&prefix, content + start, 4);
-            low = prefix;
-        } else {
-            low = orcidx_word(content + start) & orcidx_low_mask[length & 15];
-            memcpy(&high, content + start + 8, 4);
-            high &= orcidx_high_mask[length & 15];
-        }
-        memcpy(out, &length, 4);
-        memcpy(out + 4, &low, 8);
-        memcpy(out + 12, &high, 4);
-    }
     """
     uint64_t load_word "orcidx_word"(const void* p) nogil
-    void write_view "orcidx_view"(const uint8_t* content, int32_t start, int32_t length, uint8_t* out) nogil
     int popcount64 "orcidx_ones"(uint64_t x) nogil
 
 cdef enum:
@@ -52,7 +31,6 @@ cdef enum:
     CHECKED = 16384         # values that are checked while they are in the cache
     SPARE = 32              # bytes after string data, so that a short string is copied in one move
     VIEW = 16               # bytes of a view of a string
-    INLINE = 12             # the longest string that a view contains
 
 cdef int64_t MOST_BYTES = 2147483647
 
@@ -387,36 +365,6 @@ def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views 
             done += step
     if done < count:
         fail_index(indexes, worst, size)
-
-
-def make_views(const int32_t[::1] offsets not None, const uint8_t[::1] data not None, uint8_t[::1] out not None) -> int:
-    """Writes the view of each string. The strings must have ascending offsets. Returns the length of the longest
-    string. A view has the length, and then the string if it has at most 12 bytes. A longer string has its first 4
-    bytes, the number of the buffer (0), and the offset (Arrow's format of views)."""
-    cdef int64_t i, n = offsets.shape[0] - 1, size = data.shape[0]
-    cdef int32_t start, length, longest = 0
-    cdef const uint8_t* content = &data[0] if size else NULL
-    cdef uint8_t* at
-    cdef uint8_t[INLINE] last
-    if n < 0 or n * VIEW > out.shape[0] or offsets[0] < 0 or offsets[n] > size:
-        raise ValueError("the views do not fit")
-    if n == 0:
-        return 0
-    at = &out[0]
-    with nogil:
-        for i in range(n):
-            start = offsets[i]
-            length = offsets[i + 1] - start
-            longest = max(longest, length)
-            if start + INLINE <= size:
-                write_view(content, start, length, at)
-            else:                           # at the end of the data
-                memset(last, 0, INLINE)
-                if length > 0:
-                    memcpy(last, content + start, length)
-                write_view(last, 0, length, at)
-            at += VIEW
-    return longest
 
 
 def length_range(const int32_t[::1] entries not None):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import orcidx
-from orcidx.orc import buffers
 from orcidx.orc.columns import text
+from orcidx.orc.string_views import make_views
 from orcidx.scanner import column_group
 
 LENGTHS = {"empty": (0, 0), "one": (1, 1), "inline": (0, 12), "around 12": (8, 17), "long": (13, 40), "all": (0, 60)}
@@ -28,7 +28,7 @@ def views_of(array: pa.Array) -> pa.Array:
     out = bytearray(len(array) * 16)
     places = np.frombuffer(offsets, np.int32, len(array) + 1)
     content = b"" if data is None else data.to_pybytes()
-    longest = buffers.make_views(places, content, out)
+    longest = make_views(places, content, out)
     lengths = np.diff(places)
     assert longest == (lengths.max() if len(lengths) else 0)
     return pa.Array.from_buffers(pa.string_view(), len(array), [None, pa.py_buffer(bytes(out)), pa.py_buffer(content)])
@@ -46,9 +46,10 @@ def test_views_are_those_of_arrow(rng: np.random.Generator, lengths: tuple[int, 
 def test_offsets_outside_of_the_data_are_refused() -> None:
     for offsets in ([0, 4], [-1, 2], [0, 2, 9]):
         with pytest.raises(ValueError, match="do not fit"):
-            buffers.make_views(np.array(offsets, np.int32), b"abc", bytearray(64))
+            make_views(np.array(offsets, np.int32), b"abc", bytearray(64))
     with pytest.raises(ValueError, match="do not fit"):
-        buffers.make_views(np.array([0, 1, 2], np.int32), b"abc", bytearray(16))
+        make_views(np.array([0, 1, 2], np.int32), b"abc", bytearray(16))
+    make_views(np.array([0, 90, 1 << 30, 0, 2], np.int32), b"abc", bytearray(64))  # reads nothing outside of the data
 
 
 @pytest.mark.parametrize(

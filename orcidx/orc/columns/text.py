@@ -19,6 +19,7 @@ from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
+from orcidx.orc.string_views import make_views
 from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["DictionaryStrings", "DirectStrings"]
@@ -74,7 +75,7 @@ def _views_of(array: pa.Array) -> tuple[pa.Buffer, list[pa.Buffer]]:
     _, offsets, data = array.buffers()
     places = memoryview(offsets).cast("B").cast("i")[: len(array) + 1] if len(array) else memoryview(bytes(4)).cast("i")
     views, out = allocate(len(array) * VIEW_BYTES)
-    longest = buffers.make_views(places, memoryview(data or b"").cast("B"), out)
+    longest = make_views(places, memoryview(data or b"").cast("B"), out)
     return views, [data] if longest > INLINE_BYTES else []
 
 

@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def make_views(offsets: Buffer, data: Buffer, out: Buffer) -> int: ...

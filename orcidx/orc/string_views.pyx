@@ -1,0 +1,70 @@
+"""Makes views of strings, in Arrow's format.
+
+A view has 16 bytes. The first four are the length of the string. If the string has at most 12 bytes, they follow.
+Otherwise the first four bytes of the string follow, then the number of the buffer that has the string, and the offset
+of the string in this buffer.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    static inline uint64_t orcidx_text(const void* p) { uint64_t x; memcpy(&x, p, 8); return x; }
+    static const uint64_t orcidx_low_mask[16] = {
+        0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffffull, 0xffffffffffffull, 0xffffffffffffffull,
+        ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
+    static const uint32_t orcidx_high_mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xffff, 0xffffff, 0xffffffff};
+    /* Writes the view of the string at `start`. 12 bytes from there can be read. */
+    static inline void orcidx_view(const uint8_t* content, int32_t start, int32_t length, uint8_t* out) {
+        uint64_t low = 0;
+        uint32_t high = (uint32_t)start, prefix;
+        if (length > 12) {
+            memcpy(&prefix, content + start, 4);
+            low = prefix;
+        } else {
+            low = orcidx_text(content + start) & orcidx_low_mask[length & 15];
+            memcpy(&high, content + start + 8, 4);
+            high &= orcidx_high_mask[length & 15];
+        }
+        memcpy(out, &length, 4);
+        memcpy(out + 4, &low, 8);
+        memcpy(out + 12, &high, 4);
+    }
+    """
+    void write_view "orcidx_view"(const uint8_t* content, int32_t start, int32_t length, uint8_t* out) nogil
+
+cdef enum:
+    VIEW = 16               # bytes of a view
+    INLINE = 12             # the longest string that a view contains
+
+
+def make_views(const int32_t[::1] offsets not None, const uint8_t[::1] data not None, uint8_t[::1] out not None) -> int:
+    """Writes the view of each string, and returns the length of the longest string. The offsets must be ascending. The
+    views refer to buffer 0."""
+    cdef int64_t i, n = offsets.shape[0] - 1, size = data.shape[0]
+    cdef int32_t start, length, longest = 0
+    cdef const uint8_t* content = &data[0] if size else NULL
+    cdef uint8_t* at
+    cdef uint8_t[INLINE] last
+    if n < 0 or n * VIEW > out.shape[0] or offsets[0] < 0 or offsets[n] > size:
+        raise ValueError("the views do not fit")
+    if n == 0:
+        return 0
+    at = &out[0]
+    with nogil:
+        for i in range(n):
+            start = offsets[i]
+            length = offsets[i + 1] - start
+            longest = max(longest, length)
+            if start + INLINE <= size:
+                write_view(content, start, length, at)
+            else:                           # at the end of the data
+                memset(last, 0, INLINE)
+                if 0 < length <= size - start:
+                    memcpy(last, content + start, length)
+                write_view(last, 0, length, at)
+            at += VIEW
+    return longest
