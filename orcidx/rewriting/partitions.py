@@ -26,10 +26,14 @@ _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 
 
 def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raises ``InvalidQuery`` for columns that do not exist, or whose values have more than one text form."""
+    """Raises ``InvalidQuery`` for columns that do not exist, that share their name with another column, or whose values
+    have more than one text form."""
     for name in names:
-        if schema.names.count(name) != 1:
+        count = schema.names.count(name)
+        if count == 0:
             raise InvalidQuery(f"partition_by: there is no column {name!r}; the columns are {', '.join(schema.names)}")
+        if count > 1:
+            raise InvalidQuery(f"partition_by: {count} columns have the name {name!r}; rename all but one of them")
         kind = schema.field(name).type
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not _has_text(value):
