@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.orc import buffers
+from orcidx.orc.columns.text import VIEW_BYTES
 from orcidx.predicate.masks import new_array
 from orcidx.scanner import kept_values
 
@@ -35,9 +36,6 @@ moved inside the memory into which they were decoded, because little of this mem
 
 WIDTHS = (1, 2, 4, 8, 16)
 """Widths in bytes of the values that the compiled passes can move."""
-
-VIEW_BYTES = 16
-"""The number of bytes of a view of a string, in Arrow's format."""
 
 SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""
@@ -168,9 +166,7 @@ def _width_of(kind: pa.DataType) -> int | None:
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width == 0 or width in WIDTHS else None
-    if getattr(
-        kind, "has_variadic_buffers", False
-    ):  # views of strings or bytes; older versions of pyarrow do not say it
+    if getattr(kind, "has_variadic_buffers", False):  # a view; older versions of pyarrow lack this attribute
         return VIEW_BYTES
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return -4

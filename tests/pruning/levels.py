@@ -16,6 +16,7 @@ from unittest import mock
 from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
+from orcidx.orc.columns import base
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
 from orcidx.paimon_table.read.file_pruning import FileBounds
@@ -28,6 +29,8 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner import (
     aggregate_pass,
     coded_strings,
+    column_group,
+    decode_ahead,
     file_queue,
     file_scan,
     kept_arrays,
@@ -37,6 +40,7 @@ from orcidx.scanner import (
     small_filter,
     stripe_scan,
     stripe_turns,
+    stripes_together,
     tested_columns,
     top_scan,
 )
@@ -46,8 +50,9 @@ from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.stripe_reader import StripeReader
 from orcidx.scanner.unit_totals import UnitTotals
+from orcidx.storage import local
 
-__all__ = ["EVIDENCE", "LEVELS", "SHORT_CUTS", "alone", "bare", "edges", "without"]
+__all__ = ["EVIDENCE", "LEVELS", "SHORT_CUTS", "alone", "as_if_large", "bare", "edges", "without"]
 
 EVIDENCE: dict[str, tuple[type[Any], str]] = {
     "file statistics": (StatisticsEvidence, "file statistics"),
@@ -152,6 +157,20 @@ def eager() -> Iterator[None]:
     with (
         mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")),
         mock.patch.object(dictionary_choice, "DICTIONARY_SHARE", float("inf")),
+    ):
+        yield
+
+
+@contextmanager
+def as_if_large() -> Iterator[None]:
+    """Reads small files as large ones: each column by a cursor, with decoding ahead, and several stripes at the same
+    time. Ranges are tested while they are decoded."""
+    with (
+        mock.patch.object(local, "SMALL_FILE", 0),
+        mock.patch.object(column_group, "MANY_ROWS", 1),
+        mock.patch.object(stripes_together, "LEAST_ROWS", 1),
+        mock.patch.object(decode_ahead, "FEW_VALUES", 0),
+        mock.patch.object(base, "TESTED_ROWS", 100),
     ):
         yield
 

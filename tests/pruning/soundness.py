@@ -1,7 +1,8 @@
 """Random files and random predicates: a scan returns exactly the matching rows of the table that was written.
 
-Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Files
-lie in directories with a catalog and indexes. Rows, values, counts, totals and first rows must be the same.
+Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Half of
+the files are read as if they were large. Files lie in directories with a catalog and indexes. Rows, values, counts,
+totals and first rows must be the same.
 
 Half of the files of pyorc and ORC Java get values that the writer must convert: doubles for FLOAT, integers outside
 their type, texts that are too long or padded, decimals of a larger scale. So their statistics differ from the stored
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +38,7 @@ import pyorc
 from predicate_strategies import BESIDE, BESIDE_VALUES, COMPUTED, PATTERNS, compared
 from pruning.converted_values import VectorWriter, code_bytes, pool_bytes
 from pruning.level_checks import Placed, Tally, Written, check_edges, check_level
+from pruning.levels import as_if_large
 from pruning.soundness_tables import (
     NAMES,
     ORC_TYPES,
@@ -326,6 +329,7 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
     # In small files, bloom filters are larger than the data, so they would not be used.
     share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
     with (
+        as_if_large() if rng.random() < 0.5 else nullcontext(),
         tempfile.TemporaryDirectory() as folder,
         orcidx.open(written.source) as file,
         mock.patch.object(bloom_choice, "BLOOM_SHARE", share),

@@ -22,7 +22,7 @@ from orcidx.orc.streams import PositionIterator
 from orcidx.orc.string_views import make_views
 from orcidx.orc.types import STRING_KINDS, OrcType
 
-__all__ = ["DictionaryStrings", "DirectStrings"]
+__all__ = ["VIEW_BYTES", "DictionaryStrings", "DirectStrings"]
 
 SPARE_BYTES = 32
 """Unused bytes after string buffers, so that a short string is copied in one move."""
@@ -37,6 +37,7 @@ read."""
 KEPT_LENGTHS = (1, 2, 4, 8, 16)
 """The lengths of strings that are selected like numbers of this many bytes."""
 VIEW_BYTES = 16
+"""The size of a view of a string in Arrow's format."""
 INLINE_BYTES = 12
 """A view of a string of at most this many bytes contains the string."""
 SHARED_BYTES = 1 << 16
