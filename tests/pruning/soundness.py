@@ -1,7 +1,7 @@
 """Random files and random predicates: a scan returns exactly the matching rows of the table that was written.
 
-Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Half of
-the files are read as if they were large. Files lie in directories with a catalog and indexes. Rows, values, counts,
+Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Half
+of the files are read as if they were large. Files lie in directories with a catalog and indexes. Rows, values, counts,
 totals and first rows must be the same.
 
 Half of the files of pyorc and ORC Java get values that the writer must convert: doubles for FLOAT, integers outside
