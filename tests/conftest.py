@@ -34,6 +34,8 @@ BUT_GOLDEN = os.environ.get("ORCIDX_REQUIRE_ALL", "") == "but-golden"
 WITHOUT = os.environ.get("ORCIDX_WITHOUT", "")
 """The levels of ``pruning/levels`` that are turned off in the whole run, separated by commas, or "all"."""
 TURNED_OFF = "which ORCIDX_WITHOUT turns off"
+AS_IF_LARGE = os.environ.get("ORCIDX_AS_IF_LARGE", "") not in ("", "0")
+"""Whether small files are read as if they were large in the whole run."""
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
 CONNECTOR_SPARK = (3, 5)
@@ -60,7 +62,8 @@ _MARKER_OF_FIXTURE = {
 def pytest_report_header() -> list[str]:
     strict = ", skips fail (ORCIDX_REQUIRE_ALL)" if REQUIRE_ALL else ""
     off = f", without {WITHOUT} (ORCIDX_WITHOUT)" if WITHOUT else ""
-    return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}{off}"]
+    large = ", small files as large ones (ORCIDX_AS_IF_LARGE)" if AS_IF_LARGE else ""
+    return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}{off}{large}"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,6 +155,15 @@ def levels_off() -> Iterator[None]:
     from pruning.levels import LEVELS, without
 
     with without(*(LEVELS if WITHOUT == "all" else WITHOUT.split(","))):
+        yield
+
+
+@pytest.fixture(autouse=AS_IF_LARGE, scope="session")
+def small_as_large() -> Iterator[None]:
+    """If ``ORCIDX_AS_IF_LARGE`` is set, small files are read as if they were large in the whole run."""
+    from pruning.levels import as_if_large
+
+    with as_if_large():
         yield
 
 

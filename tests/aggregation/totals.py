@@ -1,6 +1,7 @@
 """Random aggregations of random files of every writer, compared with totals in Python's own integers and fractions.
 
-``predicate_oracle`` says which rows match. Their values are read without a condition. Run the long check by hand:
+``predicate_oracle`` says which rows match. Their values are read without a condition. Half of the files are read as if
+they were large. Run the long check by hand:
 ``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``; ``--java N`` adds
 files of ORC Java, which ``--pool FOLDER`` keeps. ``test_totals.py`` runs a short check.
 """
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pruning.converted_values import VectorWriter
+from pruning.levels import as_if_large
 from pruning.soundness import BATCH, Written, by_java, by_pyarrow, by_pyorc, by_vectors, make_predicate
 from pruning.soundness_tables import NAMES, TEXT_TYPES, make_table
 
@@ -251,8 +254,9 @@ def _takes(function: str, kind: pa.DataType) -> bool:
 
 def check_file(written: Written, rng: np.random.Generator, questions: int, tally: Tally) -> list[str]:
     """Asks random questions about one file. Returns what went wrong."""
-    asker = Asker(written, rng)
-    answers = [asker.ask(tally) for _ in range(questions)]
+    with as_if_large() if rng.random() < 0.5 else nullcontext():
+        asker = Asker(written, rng)
+        answers = [asker.ask(tally) for _ in range(questions)]
     tally.files[written.how.split()[0]] += 1
     return [f"{written.how}\n  {answer}" for answer in answers if answer is not None]
 
