@@ -18,11 +18,6 @@ from pyroaring import BitMap
 from orcidx.errors import CorruptFile
 
 cdef enum:
-    COOKIE_WITHOUT_RUNS = 12346
-    COOKIE_WITH_RUNS = 12347
-    OFFSETS_FROM = 4  # containers; a bitmap with run flags and fewer containers has no offsets
-    LARGEST_ARRAY = 4096
-    BITSET_BYTES = 8192
     LARGEST_KEY = 0xFFFF
 
 EMPTY_BITMAP = b"\x3a\x30\x00\x00\x00\x00\x00\x00"

@@ -12,13 +12,10 @@ from libc.string cimport memset
 
 import numpy as np
 
+from orcidx.paimon.roaring cimport BITSET_BYTES, COOKIE_WITH_RUNS, COOKIE_WITHOUT_RUNS, LARGEST_ARRAY, OFFSETS_FROM
+
 cdef enum:
     CONTAINER = 1 << 16
-    COOKIE_WITHOUT_RUNS = 12346
-    COOKIE_WITH_RUNS = 12347
-    OFFSETS_FROM = 4
-    LARGEST_ARRAY = 4096
-    BITSET_BYTES = 8192
     MOST_SLICES = 64
 
 cdef struct Head:

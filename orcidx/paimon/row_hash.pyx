@@ -17,17 +17,14 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-FIXED = 0
-BYTES = 1
-TIMESTAMP = 2
-DECIMAL = 3
-
 cdef enum:
     _FIXED = 0
     _BYTES = 1
     _TIMESTAMP = 2
     _DECIMAL = 3
     INLINE = 7  # the largest number of bytes that are stored in the field's own 8 bytes
+
+FIXED, BYTES, TIMESTAMP, DECIMAL = _FIXED, _BYTES, _TIMESTAMP, _DECIMAL
 
 cdef struct Field:
     int kind
