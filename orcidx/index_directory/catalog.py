@@ -259,8 +259,6 @@ class Catalog:
     statistics: Mapping[StatisticsKey, pa.Array]
     spec: Mapping[str, Any] = field(default_factory=dict)
     spec_key: str = ""
-    made: float = 0.0
-    """The time when the catalog was made, in seconds since 1970. For several catalogs it is the last time."""
     listed: float | None = None
     """The time when the directory was listed, if the catalog has all files of that listing. None if files may be
     missing."""
@@ -325,19 +323,15 @@ class Catalog:
 
     @staticmethod
     def read(
-        source: CatalogFile | bytes | memoryview,
-        *,
-        files: Sequence[str] | None = None,
-        columns: Iterable[str] | None = None,
+        source: CatalogFile, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None
     ) -> Catalog:
         """Reads the file columns ``files`` and the statistics of the data columns ``columns``. None means all columns.
         The case of the names does not matter.
 
         Raises ``CorruptFile``.
         """
-        file = CatalogFile.of(source)
         try:
-            described = file.described
+            described = source.described
             if described["version"] != VERSION:
                 message = f"the catalog has version {described['version']}; only version {VERSION} is supported"
                 raise CorruptFile(f"{message}; build the indexes again")
@@ -345,15 +339,14 @@ class Catalog:
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
             names = list(FILE_FIELDS.names if files is None else files)
-            found = file.read(names, lacking=TAIL_FIELDS)
+            found = source.read(names, lacking=TAIL_FIELDS)
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             _check_places(found)
             # While the batches of a column are joined into one array, the column is in memory twice. So the columns are
             # read one after the other.
-            statistics = {key: _array_of(file.read([name]), key.storage) for name, key in chosen.items()}
-            made = float(described.get("made", 0))
+            statistics = {key: _array_of(source.read([name]), key.storage) for name, key in chosen.items()}
             listed = None if described.get("listed") is None else float(described["listed"])
-            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], made, listed)
+            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], listed)
         except (pa.ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptFile):
                 raise
@@ -373,10 +366,9 @@ class Catalog:
         return found
 
     @staticmethod
-    def is_whole(source: CatalogFile | bytes | memoryview) -> bool:
-        """Whether a catalog needs no earlier catalogs. Raises ``CorruptFile`` for a damaged catalog."""
-        described = CatalogFile.of(source).described
-        return bool(described.get("whole", True)) if isinstance(described, dict) else False
+    def is_whole(source: CatalogFile) -> bool:
+        """Whether a catalog needs no earlier catalogs."""
+        return bool(source.described.get("whole", True))
 
 
 def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:

@@ -67,11 +67,6 @@ class _DamagedCatalog(CorruptFile):
 class CatalogFile:
     """An open catalog. ``described`` is the description in the file. Every error is raised as ``CorruptFile``."""
 
-    @staticmethod
-    def of(source: CatalogFile | bytes | memoryview) -> CatalogFile:
-        """Opens a catalog, unless it is already open."""
-        return source if isinstance(source, CatalogFile) else CatalogFile(source)
-
     def __init__(self, data: bytes | memoryview) -> None:
         self._file: OrcFile = _damage_of(lambda: open_file(data))
         self.described: Mapping[str, Any] = _damage_of(lambda: self._described(data))

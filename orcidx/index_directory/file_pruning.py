@@ -164,10 +164,6 @@ class FilePlan:
         """The stored tails of the files, in the order in which the files will be opened."""
         return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
-    def constants_of(self, file: int) -> dict[str, pa.Scalar]:
-        """The partition columns of a file, with the types of the whole listing."""
-        return self.known.partitions.constants_of(file)
-
 
 def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | None:
     """The index of a file, or None if it has no index. ``then`` has the files that will probably be needed next, in

@@ -33,16 +33,11 @@ class IndexSource(Protocol):
 
 class Body:
     """The ``length`` bytes of an index. A damaged file may have only the first ``available`` bytes. Offsets count from
-    the start of the index.
-
-    ``requests`` and ``bytes_read`` count the requests to the source and the bytes that they returned.
-    """
+    the start of the index."""
 
     def __init__(self, source: IndexSource | None, start: int, length: int, *, front: memoryview | None = None) -> None:
         self.length = length
         self.available = length if source is not None else len(front or b"")
-        self.requests = 0
-        self.bytes_read = 0
         self._source = source
         self._start = start
         self._front = front
@@ -130,8 +125,6 @@ class Body:
 
     def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         assert self._source is not None
-        self.requests += 1
-        self.bytes_read += sum(length for _, length in ranges)
         buffers = self._source.read_ranges([(self._start + offset, length) for offset, length in ranges])
         views = [memoryview(buffer).cast("B").toreadonly() for buffer in buffers]
         for view, (offset, length) in zip(views, ranges):

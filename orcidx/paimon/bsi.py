@@ -160,7 +160,7 @@ def _written(smallest: int, largest: int, existence: BitMap, slices: Sequence[by
 
 def build(column: KeyColumn) -> BsiIndex:
     """Builds the index of a column. Raises ``ValueOutOfRange`` for Long.MIN_VALUE."""
-    keys, rows = column.present()
+    keys, rows = column.present_values, column.present_rows
     assert isinstance(keys, np.ndarray)
     if keys.size and int(keys.min()) < -LARGEST_LONG:
         raise ValueOutOfRange(

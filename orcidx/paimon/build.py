@@ -84,7 +84,9 @@ class FileIndexBuilder:
     formats keep the keys of the indexed columns until ``finish``. If values repeat, these keys take one or two bytes
     per row."""
 
-    def __init__(self, spec: Spec, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None) -> None:
+    def __init__(
+        self, spec: Spec | FileIndexOptions, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None
+    ) -> None:
         self.rows = 0
         self.types: dict[str, DataType] = {}
         self._builders: dict[tuple[str, str], Builder] = {}
@@ -155,7 +157,7 @@ def build_from_arrow(
     if arrow is None:
         return None
     schema, batches = arrow
-    builder = FileIndexBuilder(plain_spec(spec), schema, types)
+    builder = FileIndexBuilder(spec, schema, types)
     for batch in batches:
         builder.add(batch)
     return builder.finish()

@@ -84,10 +84,6 @@ class KeyColumn:
             return np.empty(0, np.uint32)
         return np.flatnonzero(~self.valid).astype(np.uint32)
 
-    def present(self) -> tuple[Any, Rows]:
-        """Returns ``present_values`` and ``present_rows``."""
-        return self.present_values, self.present_rows
-
     @cached_property
     def _encoded(self) -> tuple[Keys, npt.NDArray[np.int32]]:
         encoded = self._as_encoded()

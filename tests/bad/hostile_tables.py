@@ -18,7 +18,7 @@ from bad.hostile_paimon import attack
 from paimon_tables import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
 
 from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
-from orcidx.index_directory.catalog_file import written_catalog
+from orcidx.index_directory.catalog_file import CatalogFile, written_catalog
 from orcidx.orc_writer.writer import write_table
 from orcidx.paimon_table.avro.container import read_avro_file
 from orcidx.paimon_table.metadata.manifest import live_files, read_index_manifest, read_manifest, read_manifest_list
@@ -295,7 +295,7 @@ def _catalog(rows: int, path: str, **columns: pa.Array) -> bytes:
 
 
 def ask_catalog(data: bytes) -> None:
-    assert len(Catalog.read(data).latest())
+    assert len(Catalog.read(CatalogFile(data)).latest())
 
 
 @attack(ask_catalog, "should have 2000000 rows")

@@ -25,6 +25,7 @@ from orcidx import InvalidQuery, StorageError, paimon
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, Catalog, StatisticsKey
+from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.file_pruning import changed_statistics, columns_asked_of
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
@@ -630,7 +631,8 @@ def test_statistics_survive_the_bytes() -> None:
     ]
     files = pa.Table.from_pylist([_row(f"{i}", i) for i in range(3)], schema=FILE_FIELDS)
     made = Catalog.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
-    read = Catalog.read(made.to_bytes())
+    file = CatalogFile(made.to_bytes())
+    read = Catalog.read(file)
     assert read.files.equals(made.files)
     assert read.spec_key == "key"
     assert read.statistics[StatisticsKey("a", "bigint")].to_pylist() == [
@@ -639,7 +641,7 @@ def test_statistics_survive_the_bytes() -> None:
         {"count": 0, "flags": 3, "low": None, "high": None, "sum": None},
     ]
     assert read.statistics[StatisticsKey("a", "string")][2].as_py()["low"] == b"x"
-    assert Catalog.read(made.to_bytes(), files=["path"], columns=["b"]).statistics == {}
+    assert Catalog.read(file, files=["path"], columns=["b"]).statistics == {}
 
 
 def _indexed_rows(store: IndexStore, sources: list[Source], names: set[str]) -> Catalog:
@@ -705,7 +707,7 @@ def test_no_flipped_bit_of_a_catalog_is_believed(rng: np.random.Generator) -> No
         changed = bytearray(data)
         changed[place // 8] ^= 1 << place % 8
         try:
-            found = Catalog.read(bytes(changed))
+            found = Catalog.read(CatalogFile(bytes(changed)))
         except CorruptFile:
             damaged += 1
             continue

@@ -19,6 +19,7 @@ import orcidx
 from orcidx.index_directory import kept_tails
 from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
+from orcidx.index_directory.catalog_file import CatalogFile, written_catalog
 from orcidx.index_directory.clean import clean_indexes
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, keep_tails
 from orcidx.index_directory.store import IndexStore
@@ -188,7 +189,7 @@ def test_names_outside_of_the_folder_are_refused() -> None:
         columns["tails"] = pa.array([name])
         data = Catalog(pa.table(columns, schema=FILE_FIELDS), {}).to_bytes()
         with pytest.raises(orcidx.CorruptFile, match="outside its folder"):
-            Catalog.read(data)
+            Catalog.read(CatalogFile(data))
 
 
 def test_catalogs_of_before_know_no_tails() -> None:
@@ -197,14 +198,12 @@ def test_catalogs_of_before_know_no_tails() -> None:
     columns["path"] = pa.array(["a", "b"])
     fields = pa.schema([one for one in FILE_FIELDS if one.name in columns])
     described = {"version": 2, "spec": {}, "spec_key": "", "statistics": [], "whole": True}
-    from orcidx.index_directory.catalog_file import written_catalog
-
     data = written_catalog(pa.table(columns, schema=fields), described)
-    read = Catalog.read(data)
+    read = Catalog.read(CatalogFile(data))
     assert read.files.schema == FILE_FIELDS
     assert read.files["path"].to_pylist() == ["a", "b"]
     assert read.files["tails"].null_count == 2
-    assert Catalog.read(data, files=["tails", "path"]).files.column_names == ["tails", "path"]
+    assert Catalog.read(CatalogFile(data), files=["tails", "path"]).files.column_names == ["tails", "path"]
 
 
 def test_a_file_that_was_replaced_is_never_read_by_a_tail_of_before(store: CountedFiles, written: Path) -> None:

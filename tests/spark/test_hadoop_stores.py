@@ -28,6 +28,7 @@ from spark.test_local_cluster import run_cluster_jobs
 
 from orcidx.errors import OrcidxError, Unsupported
 from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.spark import (
     build_file_index,
     clean,
@@ -543,7 +544,7 @@ def test_files_of_an_index_that_are_gone_or_of_another_version(
         if name != catalog:
             folder.delete(name)
     assert answers(spark, small) == [[5], [5]]
-    whole = Catalog.read(held[catalog] or b"")
+    whole = Catalog.read(CatalogFile(held[catalog] or b""))
     monkeypatch.setattr("orcidx.index_directory.catalog.VERSION", 7)
     folder.put(catalog, whole.to_bytes())
     monkeypatch.undo()

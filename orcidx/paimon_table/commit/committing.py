@@ -45,7 +45,6 @@ class Committer:
 
     def __init__(self, files: TableFiles, options: CommitOptions) -> None:
         self.files = files
-        self.given = options
         self.cache: dict[str, ManifestFile] = {}
         self.state = read_state(files, self.cache, admitted=options.allow_options)
         self.folder = Folder(files.root, made_of=schema_file(files.root, self.state.schema))
@@ -62,7 +61,7 @@ class Committer:
 
     def read(self) -> TableState:
         """Reads the newest snapshot."""
-        return read_state(self.files, self.cache, admitted=self.given.allow_options, known=self.state)
+        return read_state(self.files, self.cache, admitted=self.options.allow_options, known=self.state)
 
     # ------------------------------------------------------------------ exactly once
 
@@ -121,7 +120,7 @@ class Committer:
             # commit user and commit identifier.
             if found := self.earlier(kind):
                 return found
-            attempt = Attempt(self.state, self.folder, number)
+            attempt = Attempt(self.state, self.folder)
             lost = len(self._creation.overwritten)
             try:
                 document = self._try(attempt, change)

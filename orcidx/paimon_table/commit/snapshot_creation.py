@@ -37,7 +37,6 @@ class Attempt:
 
     state: TableState
     folder: Folder
-    number: int
     written: list[str] = field(default_factory=list)
 
     def put(self, path: str, data: bytes) -> None:
@@ -184,7 +183,7 @@ class SnapshotCreation:
         try:
             below = document_of(self.files, number - 1)
             lowest = number - 1 if below is not None else self.files.nearest_below(number)
-            unseen = below is None and lowest == self.files.hint("LATEST")
+            unseen = below is None and lowest == self.files.hint()
         except (OrcidxError, OSError):
             return  # our snapshot exists, but the snapshot below it cannot be read
         if below == base or lowest is None:  # the snapshots below have expired

@@ -102,11 +102,11 @@ class TableFiles:
         LATEST is only a hint. The search starts at the number in LATEST and tries the next higher numbers. If the
         search finds no snapshot, the directory is listed.
         """
-        hint = self.hint("LATEST")
+        hint = self.hint()
         latest = None if hint is None else self._last(self.snapshot, hint)
         if latest is not None:
             return latest
-        numbers = self._listed("snapshot", "snapshot-")
+        numbers = self._snapshot_numbers()
         if hint is not None and not numbers:
             raise CorruptFile(f"LATEST refers to snapshot {hint}, but the table has no snapshots", file=self.root.name)
         return self.snapshot(max(numbers)) if numbers else None
@@ -119,7 +119,7 @@ class TableFiles:
         others list the directory. Only a damaged table has a gap.
         """
         latest = self.latest_snapshot()
-        most = max(self._listed("snapshot", "snapshot-"), default=0)
+        most = max(self._snapshot_numbers(), default=0)
         if latest is not None and most > latest.id:
             latest = self._last(self.snapshot, latest.id)  # another writer may have committed, or rolled back
         if latest is not None and most > latest.id:
@@ -132,7 +132,7 @@ class TableFiles:
 
     def nearest_below(self, number: int) -> int | None:
         """The largest number of an existing snapshot that is less than ``number``."""
-        return max((one for one in self._listed("snapshot", "snapshot-") if one < number), default=None)
+        return max((one for one in self._snapshot_numbers() if one < number), default=None)
 
     def schema(self, schema_id: int) -> TableSchema:
         """The schema with this number."""
@@ -146,24 +146,25 @@ class TableFiles:
         numbers. The result is None if the schema with the number ``known`` does not exist."""
         return self._last(self.schema, known)
 
-    def _listed(self, directory: str, prefix: str) -> list[int]:
-        """The numbers in the file names of a directory. Only names that consist of ``prefix`` and a number are used."""
+    def _snapshot_numbers(self) -> list[int]:
+        """The numbers in the names of the snapshot files. Names that have something else after ``snapshot-`` are
+        ignored."""
         try:
-            names = names_in(self.source(directory))
+            names = names_in(self.source("snapshot"))
         except FileNotFoundError:
             return []
-        texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        texts = [name.removeprefix("snapshot-") for name in names if name.startswith("snapshot-")]
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
-    def hint(self, name: str) -> int | None:
-        """The number in LATEST or EARLIEST. The result is None if the file is missing or cannot be read.
+    def hint(self) -> int | None:
+        """The number in LATEST. The result is None if the file is missing or cannot be read.
 
         LATEST and EARLIEST are the only files of a table that are overwritten in place. If the file changes while it is
         read, it is read again.
         """
         for _ in range(_HINT_READS):
             try:
-                return self.parsed(f"snapshot/{name}", parse_hint)
+                return self.parsed("snapshot/LATEST", parse_hint)
             except FileNotFoundError:
                 return None
             except StorageError:

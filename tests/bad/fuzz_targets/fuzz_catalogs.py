@@ -10,6 +10,7 @@ with instrumented():
 
     from orcidx.errors import OrcidxError
     from orcidx.index_directory.catalog import FILE_FIELDS, Catalog, statistics_column
+    from orcidx.index_directory.catalog_file import CatalogFile
     from orcidx.orc_writer.writer import write_table
 
 FILES = pa.table(
@@ -27,7 +28,7 @@ def one(data: bytes) -> None:
         write_table(FILES.append_column("s0", NUMBERS), sink, metadata={"orcidx.rollup": told.rest()})
         source = sink.getvalue().to_pybytes()
     try:
-        catalog = Catalog.read(source)
+        catalog = Catalog.read(CatalogFile(source))
         for key, kept in catalog.statistics.items():
             statistics_column(key, kept, np.zeros(len(catalog), np.int64))
         catalog.latest().to_bytes()
