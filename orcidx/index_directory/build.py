@@ -16,22 +16,20 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, located
-from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, observe
+from orcidx.index_directory.catalog import FILE_FIELDS, INDEXES, OBSERVED, observe
 from orcidx.index_directory.kept_tails import tail_bytes
-from orcidx.index_directory.store import INDEXES, whole_object
+from orcidx.index_directory.store import whole_object
 from orcidx.options import ReadOptions
 from orcidx.paimon.body import Body
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, plain_spec, split_map_key
 from orcidx.paimon.container import read_container
-from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon.file_index_options import DEFAULT_THRESHOLD, FileIndexOptions
 from orcidx.scanner.file import OrcFile
 from orcidx.storage import Fingerprint, Source, describe_source
 from orcidx.storage.folder import Folder
 
-__all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
+__all__ = ["INDEXED", "IndexSpec", "index_file"]
 
-EMBEDDED_BYTES = 500
-"""The default of Paimon's option file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
 """The maximum number of bytes of a name. File systems allow 255 bytes, but an ending is added to the name of an
 index."""
@@ -53,7 +51,7 @@ class IndexSpec:
 
     spec: Spec
     types: Mapping[str, str]
-    embedded_bytes: int = EMBEDDED_BYTES
+    embedded_bytes: int = DEFAULT_THRESHOLD
 
     @staticmethod
     def of(
@@ -65,7 +63,7 @@ class IndexSpec:
         if not any(plain.values()):
             raise InvalidQuery('spec contains no index; give an index such as {"bloom-filter": {"id": {}}}')
         if embedded_bytes is None:
-            embedded_bytes = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else EMBEDDED_BYTES
+            embedded_bytes = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else DEFAULT_THRESHOLD
         return IndexSpec(plain, {name: str(kind) for name, kind in (types or {}).items()}, embedded_bytes)
 
     @property

@@ -54,6 +54,7 @@ from orcidx.orc.types import SPARK_TYPE, OrcType, decimal_digits, reads_as_times
 
 __all__ = [
     "FILE_FIELDS",
+    "INDEXES",
     "OBSERVED",
     "STATISTICS_OPTIONS",
     "Catalog",
@@ -63,6 +64,8 @@ __all__ = [
     "statistics_column",
 ]
 
+INDEXES = "index"
+"""The folder in ``_orcidx/`` with the indexes that are not embedded in the catalog."""
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
 """The options with which the statistics were read. A scan with options that read values differently cannot use the
@@ -380,7 +383,7 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 def _check_places(files: pa.Table) -> None:
     """Checks the names in a catalog. The names are not trusted, because a damaged or hostile catalog may have any
     names. An index must be in the folder of indexes, and a tail in the folder of tails."""
-    for column, folder in (("index", "index"), ("tails", TAILS)):
+    for column, folder in (("index", INDEXES), ("tails", TAILS)):
         if column not in files.column_names:
             continue
         names = files[column].drop_null()

@@ -23,6 +23,7 @@ from orcidx.errors import InvalidQuery, StorageError
 from orcidx.index_directory.catalog_totals import known_units
 from orcidx.index_directory.directory_partitions import Partitions
 from orcidx.index_directory.file_pruning import FilePlan, Int64s
+from orcidx.index_directory.file_versions import LISTING
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
@@ -59,7 +60,7 @@ def listed_by_catalog(
             'or use fresh="listing"',
             file=name,
         )
-    files = store.catalogs.listing.files.select(["path", "size", "mtime", "etag"]).combine_chunks()
+    files = store.catalogs.listing.files.select(LISTING.names).combine_chunks()
     files = files.filter(pc.not_equal(files["size"], 0))
     order = pc.sort_indices(files["path"])
     places = np.asarray(order)

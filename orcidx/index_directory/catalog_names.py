@@ -10,7 +10,7 @@ from orcidx.storage.folder import Stored
 __all__ = ["CATALOGS", "catalog_name", "catalog_number", "in_order", "is_of_version_1"]
 
 CATALOGS = "rollup"
-_CATALOG = re.compile(r"rollup/(\d{8,18})\.(?:catalog|parquet)")
+_CATALOG = re.compile(CATALOGS + r"/(\d{8,18})\.(?:catalog|parquet)")
 
 
 def catalog_name(number: int) -> str:

@@ -13,22 +13,18 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.aggregation.exact_sums import integer_sum
 from orcidx.aggregation.known_units import KnownColumn, KnownUnit, TotalledColumn
 from orcidx.index_directory.catalog import STATISTICS_OPTIONS, StatisticsKey, proved_values
-from orcidx.index_directory.file_pruning import FilePlan, changed_statistics
+from orcidx.index_directory.file_pruning import Bools, FilePlan, Int64s, changed_statistics
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import arrow_type, decimal_digits
 
 __all__ = ["known_units"]
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 def known_units(

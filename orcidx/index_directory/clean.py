@@ -10,9 +10,10 @@ from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.explain.summary import Section, Summary
+from orcidx.index_directory.catalog import INDEXES
 from orcidx.index_directory.catalog_names import catalog_number
 from orcidx.index_directory.kept_tails import TAILS
-from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore
+from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.spellings import size_text
 from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.index_directory.store import INDEXES, IndexStore, whole_object
+from orcidx.index_directory.catalog import INDEXES
+from orcidx.index_directory.store import IndexStore, whole_object
 from orcidx.paimon.file_index import read_file_index
 
 __all__ = ["broken_indexes", "damaged_indexes"]

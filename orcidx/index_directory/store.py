@@ -49,7 +49,7 @@ from orcidx.index_directory.catalog_commit import commit_rows
 from orcidx.index_directory.catalogs import Catalogs
 from orcidx.index_directory.directory_partitions import Partitions
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, columns_asked_of, plan_known_files
-from orcidx.index_directory.file_versions import FRESH, STALE, UNKNOWN, states
+from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, states
 from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
 from orcidx.index_directory.listed_paths import listing_table, paths_below_root
@@ -75,7 +75,6 @@ __all__ = [
 ]
 
 FOLDER = "_orcidx"
-INDEXES = "index"
 MANY_FILES = 100_000
 """The number of files above which memory that Arrow has freed is returned to the system after planning (decision
 0070)."""
@@ -142,7 +141,7 @@ class IndexStore:
         """Compares a listing (``listing_table``) with the catalog. ``unit`` is the number of nanoseconds to which the
         times of the listing are rounded down."""
         known = self.catalogs.listing.files
-        versions = known.select(["size", "mtime", "etag"])
+        versions = known.select(LISTING.names[1:])
         # Both tables are sorted by path. So comparing the two columns takes a third of the time of looking up each
         # path.
         if listing["path"].equals(known["path"]):

@@ -41,7 +41,7 @@ from orcidx.paimon.body import Body, checked_rows, rows_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
-from orcidx.paimon.keys import INT, Key, Keys, KeyType, key_type
+from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, key_type
 from orcidx.paimon.questions import NullTest, Points, Question
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_groups
@@ -53,7 +53,6 @@ KIND = "bitmap"
 HEAD = struct.Struct(">BiiB")  # version, rows, values, has null
 PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
-LARGEST_INT = (1 << 31) - 1
 NOT_STORED = -1  # length of a single row in an entry
 _GUESSED_HEAD_BYTES = 8 << 10  # size of the first read, if the size of the head is unknown
 

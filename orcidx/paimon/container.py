@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
 from orcidx.paimon.body import Body
-from orcidx.paimon.keys import INT
+from orcidx.paimon.keys import INT, LARGEST_INT
 
 __all__ = ["Container", "Entry", "decode_modified_utf8", "encode_modified_utf8", "read_container", "write_container"]
 
@@ -35,7 +35,6 @@ HEAD = struct.Struct(">qiii")  # magic, version, head length, columns
 PLACE = struct.Struct(">ii")  # start, length
 TEXT = struct.Struct(">H")
 EMPTY = -1  # the start of an index without a payload
-LARGEST_INT = (1 << 31) - 1
 NO_REDUNDANT_BYTES = INT.pack(0)
 
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")

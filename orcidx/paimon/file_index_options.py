@@ -16,14 +16,14 @@ from typing import Any
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.registry import parse_size
 
-__all__ = ["FileIndexOptions", "for_every_reader"]
+__all__ = ["DEFAULT_THRESHOLD", "FileIndexOptions", "for_every_reader"]
 
 _PREFIX = "file-index."
 _COLUMNS = "columns"
 _THRESHOLD = "in-manifest-threshold"
 _READ = "read.enabled"
-_DEFAULT_THRESHOLD = 500
-"""Bytes. Paimon's default of the option."""
+DEFAULT_THRESHOLD = 500
+"""The default of the option ``in-manifest-threshold`` in bytes, as in Paimon."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FileIndexOptions:
     """
 
     spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    in_manifest_threshold: int = _DEFAULT_THRESHOLD
+    in_manifest_threshold: int = DEFAULT_THRESHOLD
     """The largest size in bytes of an index that is embedded in the manifest."""
     read_enabled: bool = True
     """Whether readers use the table's file indexes."""
@@ -87,7 +87,7 @@ class FileIndexOptions:
         >>> options.is_embedded(100), options.is_embedded(10_000)
         (True, False)
         """
-        threshold = parse_size(_PREFIX + _THRESHOLD, options.get(_PREFIX + _THRESHOLD, _DEFAULT_THRESHOLD))
+        threshold = parse_size(_PREFIX + _THRESHOLD, options.get(_PREFIX + _THRESHOLD, DEFAULT_THRESHOLD))
         spec = _declared(options)
         for name, value in options.items():
             parts = name.removeprefix(_PREFIX).split(".")

@@ -16,6 +16,7 @@ from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
 from orcidx.paimon.roaring_writer import group_rows
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 
@@ -23,7 +24,7 @@ Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
 _BLOCK_VALUES = 1 << 20
 """The number of values that are converted at once. They take 8 MiB of working memory."""
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_PER_SECOND = {unit: NANOS["s"] // nanos for unit, nanos in NANOS.items()}
 # The keys of timestamps of a higher precision lose digits. Readers take this into account.
 _SAFE_PRECISION = 6
 
@@ -306,7 +307,7 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
 
 def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
     """Converts timestamps that are stored as decimals of nanoseconds, because their nanoseconds do not fit int64."""
-    nanos_per_key = 1_000_000_000 // per_second
+    nanos_per_key = NANOS["s"] // per_second
     keys = [int(value) // nanos_per_key if value is not None else 0 for value in array.to_pylist()]
     if any(not -(1 << 63) <= key < 1 << 63 for key in keys):
         raise ValueOutOfRange("a timestamp does not fit 64 bits")

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
+from orcidx.predicate.nodes import NANOS
 
 if TYPE_CHECKING:
     from orcidx.paimon.row_hash import Column
 
 __all__ = ["hashed_column"]
 
-_NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_NANOS_PER_MILLI = 1_000_000
+_NANOS_PER_MILLI = NANOS["ms"]
 _LARGEST_FIXED_DECIMAL = 18
 _LARGEST_FIXED_TIMESTAMP = 3
 _UNSIGNED = {"BOOLEAN": np.uint8, "TINYINT": np.uint8, "SMALLINT": np.uint16, "INT": np.uint32, "DATE": np.uint32}
@@ -106,7 +106,7 @@ def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int6
         return _split_wide(array)
     if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
         raise InvalidQuery(f"values of type {array.type} are not timestamps {'with' if zoned else 'without'} a zone")
-    per_value = _NANOS_PER[array.type.unit]
+    per_value = NANOS[array.type.unit]
     values = _int64_buffer(array, 1)
     if per_value >= _NANOS_PER_MILLI:
         values = _int64_buffer(array.cast(pa.timestamp("ms", array.type.tz)), 1)

@@ -34,13 +34,14 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType
 
-__all__ = ["INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
+__all__ = ["INT", "LARGEST_INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
 
 Key = int | bytes
 Keys = npt.NDArray[np.int64] | list[bytes]
 """Keys of several values: an int64 array, or a list of bytes for text."""
 
 INT = struct.Struct(">i")
+LARGEST_INT = (1 << 31) - 1
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DECIMAL": 8}
 _WIDTHS |= {"DATE": 4, "TIME": 4, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
 _CANONICAL_NAN = {4: 0x7FC00000, 8: 0x7FF8000000000000}

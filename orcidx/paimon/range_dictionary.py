@@ -33,7 +33,7 @@ import numpy as np
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.paimon.body import Body
-from orcidx.paimon.keys import INT, Key, Keys, KeyType, integers
+from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, integers
 
 __all__ = ["Dictionary", "write_dictionary"]
 
@@ -42,7 +42,6 @@ HEAD = struct.Struct(">iBiii")  # header length, version, chunks, offsets length
 # Code, keys offset, values. Then offsets length and keys length for text, or keys length and key width for fixed width.
 CHUNK = struct.Struct(">iiiii")
 LENGTH = INT.size
-LARGEST_INT = (1 << 31) - 1
 
 
 class Chunk(NamedTuple):

@@ -20,7 +20,13 @@ from orcidx.paimon.data_types import DataType
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.avro.container_writing import write_avro
-from orcidx.paimon_table.commit.table_state import LiveFile, ManifestFile, TableState
+from orcidx.paimon_table.commit.table_state import (
+    MANIFEST_VERSION,
+    SNAPSHOT_VERSION,
+    LiveFile,
+    ManifestFile,
+    TableState,
+)
 from orcidx.paimon_table.metadata.binary_row import BinaryRow, write_binary_row
 from orcidx.paimon_table.metadata.manifest import DELETE
 from orcidx.paimon_table.metadata.manifest_schemas import (
@@ -88,7 +94,7 @@ def write_candidate(
     if change.index_records is not None:
         index_manifest, _ = writer.store("index-manifest", writer.index_of(change.index_records))
     document = {
-        "version": 3,
+        "version": SNAPSHOT_VERSION,
         "uuid": str(uuid.uuid4()),
         "id": state.snapshot_id + 1,
         "schemaId": state.schema.id,
@@ -190,7 +196,7 @@ class _Writer:
         buckets = [record["_BUCKET"] for record in records]
         levels = [record["_FILE"]["_LEVEL"] for record in records]
         known = {
-            "_VERSION": 2,
+            "_VERSION": MANIFEST_VERSION,
             "_FILE_NAME": name,
             "_FILE_SIZE": size,
             "_NUM_ADDED_FILES": len(records) - deletes,

@@ -18,7 +18,7 @@ from orcidx.paimon_table.commit.table_state import (
     live_entries,
     read_manifest_file,
 )
-from orcidx.paimon_table.metadata.manifest import DELETE, DELETION_VECTORS, IndexEntry, file_entry, index_entry
+from orcidx.paimon_table.metadata.manifest import DELETE, DELETION_VECTORS, IndexEntry, Place, file_entry, index_entry
 from orcidx.paimon_table.read.table_paths import index_path
 
 __all__ = ["check_candidate"]
@@ -48,7 +48,7 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         raise StorageError(
             f"the written manifests have {rows} rows instead of {document['totalRecordCount']}; nothing is committed"
         )
-    by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
+    by_name = {file.entry.place: file for file in live.values()}
     _check_index(state, change, document, by_name)
     for new in change.new_files:
         check_size(state, new.path, new.size)
@@ -91,13 +91,12 @@ def _check_order(delta: list[ManifestFile]) -> None:
     for manifest in delta:
         added = set()
         for entry in manifest.entries:
-            place = (entry.partition, entry.bucket, entry.name)
-            if entry.kind == DELETE and place in added:
+            if entry.kind == DELETE and entry.place in added:
                 raise StorageError(
                     f"in the manifest, the entry that adds {entry.name} comes before the entry that deletes it; "
                     "nothing is committed"
                 )
-            added.add(place)
+            added.add(entry.place)
 
 
 def _check_index(state: TableState, change: Change, document: Mapping[str, Any], live: Mapping[Any, LiveFile]) -> None:
@@ -109,7 +108,7 @@ def _check_index(state: TableState, change: Change, document: Mapping[str, Any],
     if index.records != tuple(change.index_records):
         raise StorageError("the written index manifest does not have the intended records; nothing is committed")
     known = set(state.index_entries)
-    covered: set[tuple[bytes, int, str]] = set()
+    covered: set[Place] = set()
     for entry in map(index_entry, index.records):
         if entry.index_type != DELETION_VECTORS:
             continue

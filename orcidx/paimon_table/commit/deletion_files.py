@@ -19,15 +19,13 @@ from orcidx.paimon.deletion_vector_files import Range, encode_deletion_vectors, 
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.commit.candidate import NewFile
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
-from orcidx.paimon_table.commit.table_state import TableState
-from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry
+from orcidx.paimon_table.commit.table_state import INDEX_MANIFEST_VERSION, TableState
+from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry, Place
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
 from orcidx.paimon_table.metadata.schema import UNAWARE_BUCKET
 from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition, index_path
 
 __all__ = ["Merged", "merged_index"]
-
-Place = tuple[bytes, int, str]
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class _Writer:
         self.added: list[dict[str, Any]] = []
         self.new_files: list[NewFile] = []
         self.uuid = uuid.uuid4()
-        self.live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in self.state.live.values()}
+        self.live = self.state.by_place
 
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
         """Writes new index files for one bucket. They replace the bucket's old index files.
@@ -155,7 +153,7 @@ def _index_record(
         for file, where in ranges.items()
     ]
     record = {
-        "_VERSION": 1,
+        "_VERSION": INDEX_MANIFEST_VERSION,
         "_KIND": ADD,
         "_PARTITION": partition,
         "_BUCKET": bucket,

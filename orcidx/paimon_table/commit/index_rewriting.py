@@ -25,6 +25,7 @@ from orcidx.errors import (
     Unsupported,
     located,
 )
+from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
@@ -36,7 +37,7 @@ from orcidx.paimon_table.commit.committing import Committed, Committer
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import view_of
-from orcidx.paimon_table.metadata.manifest import ADD, file_entry
+from orcidx.paimon_table.metadata.manifest import ADD, Place, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
@@ -53,8 +54,6 @@ __all__ = ["BuiltIndex", "IndexRewritePlan", "IndexTask", "commit_rewrite", "pla
 KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
-_BATCH_ROWS = 65536
-"""Rows per batch. A scan has the same default."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,8 @@ class IndexTask:
                     raise CorruptFile(f"the file has {opened.num_rows} rows, but the manifest says {self.rows}")
                 with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
                     return self._built(batches)
-        return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH_ROWS))
+        rows = RowSelection.all(self.rows)
+        return self._built(read_parquet(self.source, columns, rows, batch_size=ReadOptions.batch_size))
 
     def _built(self, batches: Iterable[Any]) -> bytes:
         builder = None
@@ -339,7 +339,7 @@ def _change(
     attempt: Attempt, plan: IndexRewritePlan, built: Sequence[BuiltIndex], status: dict[str, list[str]]
 ) -> Change:
     live = attempt.state.live
-    by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
+    by_place = attempt.state.by_place
     for name in ("done", "gone", "changed", "new"):
         status[name] = []
     replaced, new_files = [], []
@@ -348,7 +348,7 @@ def _change(
         old = live.get(index.identity)
         place = _place(index.identity)
         if old is None:
-            status["changed" if place in by_name else "gone"].append(place[2])
+            status["changed" if place in by_place else "gone"].append(place[2])
             continue
         record, sidecar = _record(attempt, old.record, index)
         replaced.append((old, record))
@@ -358,15 +358,15 @@ def _change(
     made = {index.identity for index in built}
     for task in plan.tasks:
         if task.identity not in made:
-            if _place(task.identity) in by_name:
+            if _place(task.identity) in by_place:
                 text = f"the file is missing, although the newest snapshot {attempt.state.snapshot_id} refers to it"
                 raise FileGone(text, file=task.source.name)
             status["gone"].append(task.name)
-    status["new"] = [place[2] for place in by_name if place not in planned]
+    status["new"] = [place[2] for place in by_place if place not in planned]
     return Change(KIND, replaced=tuple(replaced), new_files=tuple(new_files))
 
 
-def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
+def _place(identity: tuple[Any, ...]) -> Place:
     partition, bucket, _, name, *_ = identity
     return partition, bucket, name
 

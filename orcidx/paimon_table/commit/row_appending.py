@@ -20,19 +20,19 @@ from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.orphans import discard, take_back
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_table
-from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.commit.table_state import MANIFEST_VERSION, TableState
 from orcidx.paimon_table.data_files.data_file_formats import check_writable
 from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenFile
 from orcidx.paimon_table.data_files.row_conforming import arrow_batches, check_columns, conformed, placed
 from orcidx.paimon_table.metadata.manifest import ADD
 from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
 from orcidx.paimon_table.metadata.schema import UNAWARE_BUCKET, TableSchema
+from orcidx.paimon_table.metadata.snapshot import LONG_LIMIT
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_rows"]
 
 KIND = "APPEND"
-_LARGEST_ROW_ID = (1 << 63) - 1
 _NO_KEY = bytes(12)
 """A row without fields. Files of a table without a primary key store this row as their minimum and maximum key."""
 
@@ -120,7 +120,7 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
     added, new_files = [], []
     for file in written:
         first = following.get((file.partition, file.bucket), 0)
-        if first + file.rows - 1 > _LARGEST_ROW_ID:
+        if first + file.rows > LONG_LIMIT:
             raise CorruptFile(
                 f"the new rows of bucket {file.bucket} would exceed the largest sequence number: the bucket's next "
                 f"number is {first}"
@@ -183,7 +183,7 @@ def _record(schema_text: bytes, plan: AppendPlan, file: WrittenFile, first: int)
     }
     lossy = ("_DELETE_ROW_COUNT", "_FILE_SOURCE", "_CREATION_TIME")
     record = {
-        "_VERSION": 2,
+        "_VERSION": MANIFEST_VERSION,
         "_KIND": ADD,
         "_PARTITION": file.partition,
         "_BUCKET": file.bucket,

@@ -24,6 +24,7 @@ from orcidx.paimon_table.commit.deletion_files import merged_index
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
+from orcidx.paimon_table.metadata.manifest import Place
 from orcidx.paimon_table.metadata.schema import char_lengths
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan, matching_rows
@@ -37,7 +38,6 @@ LARGEST_FILE = (1 << 31) - 1
 """The maximum number of rows of a file with a deletion vector. Java's readers store positions in an int."""
 
 _AS_READ = ReadOptions()
-Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
 Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
 """A function that searches files. It yields each file with its matching rows, or None if the file is gone."""
@@ -169,8 +169,7 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
                 "rows",
                 file=task.file.path,
             )
-        entry = task.file.entry
-        tasks.append(DeleteTask((entry.partition, entry.bucket, entry.name), entry.rows, task, scan))
+        tasks.append(DeleteTask(task.file.entry.place, task.file.rows, task, scan))
     return tasks
 
 
@@ -224,7 +223,7 @@ def _update_plan(
             "the table's schema has changed since the delete was planned; run the delete again",
             snapshot_id=state.snapshot_id,
         )
-    live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in state.live.values()}
+    live = state.by_place
     gone = any(task.place not in live for task in plan.tasks if task.place not in found or found[task.place])
     if state.snapshot_id != plan.planned_on and (gone or isolation == "serializable"):
         plan.again(state)
@@ -250,20 +249,17 @@ def _gone_error(task: DeleteTask, snapshot_id: int | None) -> FileGone:
 
 
 def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _Outcome) -> Change | None:
-    rows = {
-        (file.entry.partition, file.entry.bucket, file.entry.name): file.entry.rows
-        for file in attempt.state.live.values()
-    }
+    live = attempt.state.by_place
     for place, vector in wanted.items():
-        if place not in rows:
+        if place not in live:
             raise CommitConflict(
                 f"data file {place[2]} has been compacted or overwritten in the meantime; run the delete again",
                 files=(place[2],),
             )
-        if int(vector.positions[-1]) >= rows[place]:
+        rows = live[place].entry.rows
+        if int(vector.positions[-1]) >= rows:
             raise ValueOutOfRange(
-                f"row {vector.positions[-1]} of {place[2]} cannot be deleted, because the file has only {rows[place]} "
-                "rows"
+                f"row {vector.positions[-1]} of {place[2]} cannot be deleted, because the file has only {rows} rows"
             )
     merged = merged_index(attempt, wanted)
     if merged is None:

@@ -19,6 +19,7 @@ from orcidx.paimon_table.metadata.manifest import (
     DELETION_VECTORS,
     FileEntry,
     IndexEntry,
+    Place,
     file_entry,
     index_entry,
     manifest_info,
@@ -29,6 +30,9 @@ from orcidx.paimon_table.metadata.snapshot import FIELDS, LONG_LIMIT, Snapshot, 
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = [
+    "INDEX_MANIFEST_VERSION",
+    "MANIFEST_VERSION",
+    "SNAPSHOT_VERSION",
     "LiveFile",
     "ManifestFile",
     "TableState",
@@ -40,7 +44,7 @@ __all__ = [
 
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
-_SNAPSHOT_VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
+SNAPSHOT_VERSION, MANIFEST_VERSION, INDEX_MANIFEST_VERSION = 3, 2, 1
 """The versions of snapshots, manifests and index manifests that orcidx writes."""
 
 _MOST_READS = 5
@@ -91,6 +95,11 @@ class TableState:
     def snapshot_id(self) -> int:
         """The snapshot's number. It is 0 before the first snapshot."""
         return 0 if self.document is None else int(self.document["id"])
+
+    @property
+    def by_place(self) -> dict[Place, LiveFile]:
+        """The live files by partition, bucket and name."""
+        return {file.entry.place: file for file in self.live.values()}
 
     @property
     def rows(self) -> int:
@@ -189,9 +198,9 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
 
 def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[str, Any]:
     document, snapshot_id = snapshot.document, snapshot.id
-    if document.get("version", _SNAPSHOT_VERSION) != _SNAPSHOT_VERSION:
+    if document.get("version", SNAPSHOT_VERSION) != SNAPSHOT_VERSION:
         raise Unsupported(
-            f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {_SNAPSHOT_VERSION}"
+            f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {SNAPSHOT_VERSION}"
         )
     unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
     if unknown:
@@ -231,7 +240,7 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
         raise CorruptFile(
             f"{document[name]} has {size} bytes, but should have {expected} bytes according to the snapshot"
         )
-    _check_versions(found, document[name], _MANIFEST_VERSION)
+    _check_versions(found, document[name], MANIFEST_VERSION)
     for record in found.records:
         manifest_info(record)
     return found
@@ -240,7 +249,7 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
 def read_manifest_file(data: memoryview) -> ManifestFile:
     """Reads a manifest and keeps every record as it is stored."""
     avro = read_avro_file(data)
-    _check_versions(avro, "manifest", _MANIFEST_VERSION)
+    _check_versions(avro, "manifest", MANIFEST_VERSION)
     entries = tuple(file_entry(record) for record in avro.records)
     if avro.records and "_EMBEDDED_FILE_INDEX" not in avro.records[0]["_FILE"]:
         raise Unsupported(
@@ -286,7 +295,7 @@ def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, t
     if name is None:
         return None, ()
     index = files.parsed(f"manifest/{name}", read_avro_file)
-    _check_versions(index, name, _INDEX_MANIFEST_VERSION)
+    _check_versions(index, name, INDEX_MANIFEST_VERSION)
     entries = tuple(index_entry(record) for record in index.records)
     if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
         raise Unsupported(

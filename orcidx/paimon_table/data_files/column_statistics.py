@@ -21,10 +21,10 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataField, DataType
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
 from orcidx.paimon_table.metadata.option_values import parse_whole
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["ManifestStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
 
-_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _TEXTS = ("CHAR", "VARCHAR")
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _BOUNDED = (*_NUMBERS, *_TEXTS, "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
@@ -121,7 +121,7 @@ def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
     if not scalar.is_valid:
         return None
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
-        return scalar.value * _NANOS[scalar.type.unit]
+        return scalar.value * NANOS[scalar.type.unit]
     if data_type.root == "DATE":
         return scalar.value
     value = scalar.as_py()

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported, ValueOutOfRange, located
-from orcidx.paimon.data_types import DataField
+from orcidx.options import ReadOptions
+from orcidx.paimon.data_types import LONGEST_TYPE, DataField
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.data_files.column_statistics import physical
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
@@ -20,16 +21,13 @@ from orcidx.storage.given_rows import stream_of
 
 __all__ = ["arrow_batches", "conformed", "placed"]
 
-_BATCH_ROWS = 65536
-"""The largest batch into which a pyarrow Table is split, in rows. A scan has the same default."""
-
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of a Table, a record batch, a reader, or an object with the Arrow stream interface."""
     if isinstance(data, pa.RecordBatch):
         return data.schema, iter([data])
     if isinstance(data, pa.Table):
-        return data.schema, iter(data.to_batches(max_chunksize=_BATCH_ROWS))
+        return data.schema, iter(data.to_batches(max_chunksize=ReadOptions.batch_size))
     if not isinstance(data, pa.RecordBatchReader):
         if not hasattr(data, "__arrow_c_stream__"):
             raise InvalidQuery(
@@ -128,7 +126,7 @@ def _is_alike(given: pa.DataType, kind: pa.DataType) -> bool:
 
 def _check_length(array: pa.Array, field: DataField) -> None:
     limit = field.type.length
-    if not limit or limit == (1 << 31) - 1:
+    if not limit or limit == LONGEST_TYPE:
         return
     measure = pc.utf8_length if field.type.root in ("CHAR", "VARCHAR") else pc.binary_length
     longest = pc.max(measure(array)).as_py()

@@ -16,6 +16,7 @@ from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["BinaryRow", "write_binary_row"]
 
@@ -29,7 +30,7 @@ _FIXED = {
     "FLOAT": "<f",
     "DOUBLE": "<d",
 }
-_NANOS_PER_MILLI = 1_000_000
+_NANOS_PER_MILLI = NANOS["ms"]
 _EXACT = decimal.Context(prec=60)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "IndexEntry",
     "Manifest",
     "ManifestInfo",
+    "Place",
     "RowStats",
     "file_entry",
     "index_entry",
@@ -58,6 +59,8 @@ _BOUNDS = (("_MIN_VALUES", bytes), ("_MAX_VALUES", bytes))
 _NUMBERS, _STRINGS = frozenset({int, type(None)}), frozenset({str})
 DELETION_VECTORS = "DELETION_VECTORS"
 """Type of the index files that hold deletion vectors."""
+Place = tuple[bytes, int, str]
+"""The partition, the bucket and the name of a data file."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,11 @@ class FileEntry:
     external_path: str | None = None
     first_row_id: int | None = None
     written_columns: tuple[str, ...] | None = None
+
+    @property
+    def place(self) -> Place:
+        """The partition, the bucket and the name of the file. It stays the same when the file's index is rewritten."""
+        return self.partition, self.bucket, self.name
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:

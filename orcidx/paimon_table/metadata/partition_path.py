@@ -10,11 +10,11 @@ from typing import Any
 
 from orcidx.errors import Unsupported
 from orcidx.paimon.data_types import DataField, DataType
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["depends_on_jvm", "partition_path", "partition_pattern"]
 
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 32)}
-_NANOS_PER_SECOND = 1_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
 """Characters that are white space in Python, but not for Java's ``Character.isWhitespace``."""
@@ -97,7 +97,8 @@ def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     if root == "DATE":
         return str(value) if legacy else _date(value, data_type).isoformat()
     if root == "TIME":
-        return str(value // 1_000_000) if legacy else _time(value // 1_000_000, data_type.precision)
+        millis = value // NANOS["ms"]
+        return str(millis) if legacy else _time(millis, data_type.precision)
     if root == "TIMESTAMP" or (root == "TIMESTAMP_LTZ" and legacy):
         return _timestamp(data_type, value, legacy)
     raise Unsupported(f"orcidx does not know how Paimon names the directories of partitions by {data_type}")
@@ -121,7 +122,7 @@ def _time(millis: int, precision: int) -> str:
 
 
 def _timestamp(data_type: DataType, nanos: int, legacy: bool) -> str:
-    seconds, fraction = divmod(nanos, _NANOS_PER_SECOND)
+    seconds, fraction = divmod(nanos, NANOS["s"])
     day = _date(seconds // 86400, data_type).isoformat()
     second = seconds % 86400
     minutes = f"{second // 3600:02d}:{second // 60 % 60:02d}"

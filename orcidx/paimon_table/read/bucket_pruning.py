@@ -18,6 +18,7 @@ from orcidx.paimon.hash_index import Hashes, bucket_of_hash, key_hash
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.predicate import Bound, BoundLeaf, Op
 from orcidx.predicate.fold import conjuncts
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["BucketFilter", "bucket_filter"]
 
@@ -84,7 +85,7 @@ def _literals(values: list[Any], field: DataField) -> pa.Array:
         wide = [None if value is None else decimal.Decimal(value) for value in values]
         return pa.array(wide, pa.decimal128(38, 0))
     if root == "TIME":
-        return pa.array([None if value is None else value // 1_000_000 for value in values], pa.int32())
+        return pa.array([None if value is None else value // NANOS["ms"] for value in values], pa.int32())
     if root == "DATE":
         return pa.array(values, pa.int32())
     if root == "VARCHAR":

@@ -18,6 +18,7 @@ from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
 from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["FileWhere", "in_table_type", "split_where"]
 
@@ -145,11 +146,8 @@ def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.D
         raise ValueOutOfRange(f"a value does not fit {table}: {error}") from None
 
 
-_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
-
-
 def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
-    return pa.types.is_timestamp(have) and _FINENESS[have.unit] <= _FINENESS[want.unit]
+    return pa.types.is_timestamp(have) and NANOS[have.unit] >= NANOS[want.unit]
 
 
 def _offsets(array: pa.Array) -> pa.Array:

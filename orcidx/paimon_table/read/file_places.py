@@ -7,7 +7,7 @@ from typing import Any
 
 from orcidx.errors import CorruptFile, FileGone, located
 from orcidx.paimon_table.metadata.files import TableFiles
-from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry
+from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry, Place
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
 from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, decoded_partition, index_path
@@ -29,7 +29,7 @@ class FilePlaces:
         self._files = files
         self._schema = schema
         self._index_files = index_files
-        self._deletions: dict[tuple[bytes, int, str], DeletionFile] | None = None
+        self._deletions: dict[Place, DeletionFile] | None = None
         self._listed: dict[str, list[str]] | None = None
 
     def table_file(self, entry: FileEntry) -> TableFile:
@@ -51,7 +51,7 @@ class FilePlaces:
         partition = _partition_by_name(self._schema, values)
         if self._deletions is None:
             self._deletions = self._deletion_files(self._index_files())
-        deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
+        deletion = self._deletions.get(entry.place)
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
@@ -75,9 +75,9 @@ class FilePlaces:
             )
         return found[0]
 
-    def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], DeletionFile]:
+    def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[Place, DeletionFile]:
         """The deletion vector of each data file, by the file's partition, bucket and name."""
-        found: dict[tuple[bytes, int, str], DeletionFile] = {}
+        found: dict[Place, DeletionFile] = {}
         for entry in entries:
             if entry.index_type != DELETION_VECTORS or not entry.deletion_ranges:
                 continue

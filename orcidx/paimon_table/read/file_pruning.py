@@ -18,6 +18,7 @@ from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.paimon_table.metadata.manifest import FileEntry, RowStats
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.predicate import BoundLeaf, Domain
+from orcidx.predicate.nodes import NANOS
 from orcidx.pruning.bounds import ColumnBounds, ValueBounds, leaf_in_bounds
 from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.selection import RowSelection
@@ -27,7 +28,6 @@ __all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
 _ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
 _ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_NANOS_PER_MILLI = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
         )
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
-    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _NANOS_PER_MILLI == 0:
-        high += _NANOS_PER_MILLI - 1  # some ORC writers cut maxima to whole milliseconds
+    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % NANOS["ms"] == 0:
+        high += NANOS["ms"] - 1  # some ORC writers cut maxima to whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
         low = high = None  # a NaN may hide the other values
     if low is not None and high is not None and high < low:

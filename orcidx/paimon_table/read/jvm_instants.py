@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.predicate.nodes import NANOS
 
 __all__ = ["check_zone", "moves", "put_back"]
 
 _FIRST_RULES = -2_208_988_800
 """The beginning of the year 1900, in seconds since 1970. For earlier times, Java's ``java.sql.Timestamp`` uses other
 rules for zones and calendars."""
-_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 _LINKS_TO_UTC = ("UTC", "UCT", "Universal", "Zulu", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich")
@@ -53,7 +53,7 @@ def put_back(array: pa.Array, zone: str) -> pa.Array:
     kind = array.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         earliest = pc.min(array.cast(pa.int64())).as_py()
-        if earliest is not None and earliest < _FIRST_RULES * _TICKS[kind.unit]:
+        if earliest is not None and earliest * NANOS[kind.unit] < _FIRST_RULES * NANOS["s"]:
             raise Unsupported(
                 f"a JVM in {zone} wrote instants before 1900, but orcidx cannot convert these, because Java uses "
                 "other calendar and zone rules before 1900"
