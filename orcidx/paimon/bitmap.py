@@ -38,7 +38,7 @@ from pyroaring import BitMap
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon.body import Body, checked_rows, rows_of
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import INTEGERS, TEXTS, TIMESTAMPS, DataType
 from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, key_type
@@ -56,8 +56,7 @@ DEFAULT_BLOCK_SIZE = 16 << 10
 NOT_STORED = -1  # length of a single row in an entry
 _GUESSED_HEAD_BYTES = 8 << 10  # size of the first read, if the size of the head is unknown
 
-_INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
-_ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
+_ROOTS = ("BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", *TEXTS, "DATE", "TIME", *TIMESTAMPS)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pyroaring import BitMap
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.paimon.bit_slices import BitSlices
 from orcidx.paimon.body import Body, checked_rows, is_within
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import INTEGERS, TIMESTAMPS, DataType
 from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT
@@ -49,7 +49,7 @@ FLAG = struct.Struct("B")
 MOST_SLICES = 64
 LARGEST_LONG = (1 << 63) - 1
 
-_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
+_ROOTS = (*INTEGERS, "DECIMAL", "DATE", "TIME", *TIMESTAMPS)
 
 
 @dataclass(frozen=True)

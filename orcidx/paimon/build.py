@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.data_types import TEXTS, DataType, parse_type
 from orcidx.paimon.file_index import FileIndex, file_index_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon.index import Index
@@ -107,7 +107,7 @@ class FileIndexBuilder:
         self.types[name] = data_type
         if key is None:
             return data_type
-        if data_type.root != "MAP" or data_type.children[0].root not in ("CHAR", "VARCHAR"):
+        if data_type.root != "MAP" or data_type.children[0].root not in TEXTS:
             raise InvalidQuery(
                 f"{column!r} names a key of a map, but {data_type} is not a map with text keys",
                 column=name,

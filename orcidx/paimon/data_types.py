@@ -17,7 +17,20 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
 
-__all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field_of", "parse_field", "parse_type"]
+__all__ = [
+    "BINARIES",
+    "BYTE_STRINGS",
+    "INTEGERS",
+    "ROOTS",
+    "TEXTS",
+    "TIMESTAMPS",
+    "DataField",
+    "DataType",
+    "NestedTooDeep",
+    "arrow_field_of",
+    "parse_field",
+    "parse_type",
+]
 
 LONGEST_TYPE = (1 << 31) - 1
 """The largest length of a type. STRING is VARCHAR with this length."""
@@ -52,6 +65,11 @@ _SCALARS: dict[str, tuple[str, dict[str, int]]] = {
 }
 ROOTS = frozenset({*(root for root, _ in _SCALARS.values()), "ROW", "ARRAY", "MULTISET", "MAP"})
 """The values of ``DataType.root`` for known types."""
+INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+TEXTS, BINARIES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+BYTE_STRINGS = (*TEXTS, *BINARIES)
+TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
+"""Values of ``DataType.root`` for some families of types."""
 _LIMITS = {"length": (1, LONGEST_TYPE), "precision": (0, 38), "scale": (0, 38)}
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>(?:[^`]|``)*)`|(?P<number>\d{1,10})|(?P<mark>[(),<>]))"
@@ -142,7 +160,7 @@ class DataType:
             return _ARROW[self.root]
         if self.root == "DECIMAL":
             return pa.decimal128(self.precision, self.scale)
-        if self.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        if self.root in TIMESTAMPS:
             unit = ("s", "ms", "us", "ns")[(self.precision + 2) // 3]
             return pa.timestamp(unit, tz="UTC" if self.root == "TIMESTAMP_LTZ" else None)
         if self.root == "ROW":

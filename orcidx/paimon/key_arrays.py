@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import BINARIES, INTEGERS, TEXTS, TIMESTAMPS, DataType
 from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
 from orcidx.paimon.roaring_writer import group_rows
 from orcidx.predicate.nodes import NANOS
@@ -329,16 +329,13 @@ def _binaries(array: pa.Array, kind: KeyType) -> Any:
 
 _CONVERTERS: dict[str, Callable[[pa.Array, KeyType], Any]] = {
     "BOOLEAN": _booleans,
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _integers),
+    **dict.fromkeys(INTEGERS, _integers),
     "DATE": _dates,
     "TIME": _times,
     "FLOAT": _floats,
     "DOUBLE": _floats,
     "DECIMAL": _decimals,
-    "TIMESTAMP": _timestamps,
-    "TIMESTAMP_LTZ": _timestamps,
-    "CHAR": _texts,
-    "VARCHAR": _texts,
-    "BINARY": _binaries,
-    "VARBINARY": _binaries,
+    **dict.fromkeys(TIMESTAMPS, _timestamps),
+    **dict.fromkeys(TEXTS, _texts),
+    **dict.fromkeys(BINARIES, _binaries),
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
 from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
 from orcidx.predicate.nodes import NANOS
 
@@ -40,9 +40,9 @@ def hashed_column(array: pa.Array, data_type: DataType) -> Column:
 def _column(array: pa.Array, data_type: DataType) -> Column:
     root = data_type.root
     nulls = np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False)).astype(np.uint8)
-    if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+    if root in BYTE_STRINGS:
         return _bytes_column(array, nulls)
-    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+    if root in TIMESTAMPS:
         millis, nanos = _split_timestamps(array, root == "TIMESTAMP_LTZ")
         if data_type.precision <= _LARGEST_FIXED_TIMESTAMP:
             return FIXED, nulls, millis, None, None

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import BYTE_STRINGS, DataType
 
 __all__ = ["INT", "LARGEST_INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
 
@@ -142,7 +142,7 @@ class KeyType:
 def key_type(data_type: DataType) -> KeyType:
     """The ``KeyType`` of a column type. Raises ``Unsupported`` for a type that no index supports."""
     root = data_type.root
-    if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+    if root in BYTE_STRINGS:
         return KeyType(data_type, 0, False)
     if root not in _WIDTHS:
         raise Unsupported(f"no Paimon index supports values of type {data_type}")

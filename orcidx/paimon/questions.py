@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from orcidx.paimon.data_types import BINARIES, INTEGERS, TEXTS, TIMESTAMPS
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
 from orcidx.predicate import BoundLeaf, Domain, Op
 from orcidx.predicate.like import like_prefix
@@ -63,14 +64,14 @@ class Alternatives:
 
 _ROOTS = {
     Domain.BOOL: ("BOOLEAN",),
-    Domain.INT: ("TINYINT", "SMALLINT", "INT", "BIGINT", "TIME"),  # ORC stores a TIME as an integer of milliseconds
+    Domain.INT: (*INTEGERS, "TIME"),  # ORC stores a TIME as an integer of milliseconds
     Domain.DECIMAL: ("DECIMAL",),
     Domain.FLOAT: ("FLOAT", "DOUBLE"),
-    Domain.STRING: ("CHAR", "VARCHAR"),
-    Domain.BINARY: ("BINARY", "VARBINARY"),
+    Domain.STRING: TEXTS,
+    Domain.BINARY: BINARIES,
     Domain.DATE: ("DATE",),
     Domain.TIME: ("TIME",),
-    Domain.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_LTZ"),
+    Domain.TIMESTAMP: TIMESTAMPS,
 }
 _MOST_SPACES = 64
 """The maximum number of trailing spaces with which a CHAR literal is looked up. If a value can have more trailing

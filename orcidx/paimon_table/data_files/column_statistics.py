@@ -18,16 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon.data_types import INTEGERS, TEXTS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
 from orcidx.paimon_table.metadata.option_values import parse_whole
 from orcidx.predicate.nodes import NANOS
 
 __all__ = ["ManifestStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
 
-_TEXTS = ("CHAR", "VARCHAR")
-_NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_BOUNDED = (*_NUMBERS, *_TEXTS, "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+_BOUNDED = ("BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", *TEXTS, "DATE", "TIME", *TIMESTAMPS)
 _MODE = re.compile(r"(none|counts|full|truncate\((\d{1,9})\))")
 _LAST_CHARACTER = 0x10FFFF
 
@@ -93,7 +91,7 @@ class ManifestStatistics:
         """The minimum and the maximum in the form of ``BinaryRow``, truncated as ``mode`` says. None means unknown."""
         if self._unordered or self._least is None:
             return None, None
-        if self.mode.kind == "full" or self.type.root not in _TEXTS:
+        if self.mode.kind == "full" or self.type.root not in TEXTS:
             return self._least, self._most
         most = _raised(self._most, self.mode.length)
         return (None, None) if most is None else (_cut(self._least, self.mode.length), most)
@@ -120,7 +118,7 @@ def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
     """Converts an Arrow value to the form of ``BinaryRow``. Null becomes None."""
     if not scalar.is_valid:
         return None
-    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
+    if data_type.root in TIMESTAMPS or data_type.root == "TIME":
         return scalar.value * NANOS[scalar.type.unit]
     if data_type.root == "DATE":
         return scalar.value

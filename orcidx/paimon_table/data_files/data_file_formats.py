@@ -18,7 +18,7 @@ import pyarrow.parquet
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter
-from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon.data_types import TEXTS, DataField, DataType
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.metadata.schema import TableSchema
 
@@ -128,7 +128,7 @@ class _Orc:
 def _orc_field(field: DataField) -> pa.Field:
     """A field with its id. Paimon finds columns by name. Other readers, such as Iceberg's, use the id."""
     metadata = {"paimon.id": str(field.id)}
-    if field.type.root in ("CHAR", "VARCHAR") and field.type.length <= _LONGEST_IN_ORC:
+    if field.type.root in TEXTS and field.type.length <= _LONGEST_IN_ORC:
         metadata["orc.type"] = f"{field.type.root.lower()}({field.type.length})"
     return pa.field(field.name, _orc_type(field.type), metadata=metadata)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import LONGEST_TYPE, DataField
+from orcidx.paimon.data_types import LONGEST_TYPE, TEXTS, DataField
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.data_files.column_statistics import physical
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
@@ -128,7 +128,7 @@ def _check_length(array: pa.Array, field: DataField) -> None:
     limit = field.type.length
     if not limit or limit == LONGEST_TYPE:
         return
-    measure = pc.utf8_length if field.type.root in ("CHAR", "VARCHAR") else pc.binary_length
+    measure = pc.utf8_length if field.type.root in TEXTS else pc.binary_length
     longest = pc.max(measure(array)).as_py()
     if longest is not None and longest > limit:
         raise ValueOutOfRange(f"a value of length {longest} does not fit {field.type}")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
 from orcidx.predicate.nodes import NANOS
 
 __all__ = ["BinaryRow", "write_binary_row"]
@@ -63,11 +63,11 @@ class BinaryRow:
         root = data_type.root
         if root in _FIXED:
             return struct.unpack_from(_FIXED[root], self._data, at)[0]
-        if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+        if root in BYTE_STRINGS:
             return self._bytes(at)
         if root == "TIME":
             return struct.unpack_from("<i", self._data, at)[0] * _NANOS_PER_MILLI
-        if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        if root in TIMESTAMPS:
             return self._timestamp(at, data_type.precision)
         if root == "DECIMAL":
             return self._decimal(at, data_type)
@@ -136,7 +136,7 @@ def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
 def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
     """The 8 bytes of a field. A value that does not fit into 8 bytes is appended to ``row``."""
     root = data_type.root
-    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+    if root in TIMESTAMPS:
         millis, nanos = divmod(value or 0, _NANOS_PER_MILLI)
         if data_type.precision <= 3:
             return struct.pack("<q", millis)
@@ -158,7 +158,7 @@ def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
         return struct.pack(_FIXED[root], value).ljust(8, b"\x00")
     if root == "TIME":
         return struct.pack("<i", value // _NANOS_PER_MILLI).ljust(8, b"\x00")
-    if root not in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+    if root not in BYTE_STRINGS:
         raise Unsupported(f"orcidx cannot write values of type {data_type} into a manifest")
     if len(value) <= 7:
         return bytes(value).ljust(7, b"\x00") + bytes([0x80 | len(value)])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orcidx.errors import Unsupported
-from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon.data_types import BINARIES, BYTE_STRINGS, INTEGERS, DataField, DataType
 from orcidx.predicate.nodes import NANOS
 
 __all__ = ["depends_on_jvm", "partition_path", "partition_pattern"]
@@ -56,7 +56,7 @@ def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
     """Whether the text of a value in Paimon's Java depends on Java's version or time zone, or changes with each
     call."""
     root = data_type.root
-    if root in ("BINARY", "VARBINARY"):
+    if root in BINARIES:
         return legacy
     return root in ("FLOAT", "DOUBLE") or (root == "TIMESTAMP_LTZ" and not legacy)
 
@@ -84,13 +84,13 @@ def _escape(text: str) -> str:
 
 def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     root = data_type.root
-    if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+    if root in BYTE_STRINGS:
         # For the three bytes of an encoded surrogate, Java's decoder writes one replacement character. Python's decoder
         # would write three.
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}".encode(), bytes(value)).decode("utf-8", "replace")
     if root == "BOOLEAN":
         return "true" if value else "false"
-    if root in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+    if root in INTEGERS:
         return str(value)
     if root == "DECIMAL" and isinstance(value, decimal.Decimal):
         return f"{value:f}"

@@ -10,7 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.paimon.data_types import ROOTS, DataField, DataType, NestedTooDeep, arrow_field_of, parse_field
+from orcidx.paimon.data_types import (
+    BINARIES,
+    INTEGERS,
+    ROOTS,
+    TEXTS,
+    DataField,
+    DataType,
+    NestedTooDeep,
+    arrow_field_of,
+    parse_field,
+)
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
@@ -31,10 +41,7 @@ A parsed schema takes twenty times as much memory as its text."""
 UNAWARE_BUCKET = -1
 """The value of the option ``bucket`` for an append table without buckets."""
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
-_TEXTS = ("CHAR", "VARCHAR")
-_BINARIES = ("BINARY", "VARBINARY")
 # The JSON keys of Paimon 2.1's TableSchema, DataField and data types.
 _KEYS = frozenset(
     ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
@@ -269,10 +276,10 @@ def _widens(old: DataType, new: DataType) -> bool:
     """Whether every value of the type ``old`` can be stored unchanged in the type ``new``."""
     if same_type(old, new):
         return True
-    for family in (_INTEGERS, _FLOATS):
+    for family in (INTEGERS, _FLOATS):
         if old.root in family and new.root in family:
             return family.index(old.root) <= family.index(new.root)
-    for family in (_TEXTS, _BINARIES):
+    for family in (TEXTS, BINARIES):
         if old.root in family and new.root in family:
             return old.length <= new.length
     if new.root == "DECIMAL" and old.root in _EXACT_INTEGERS:

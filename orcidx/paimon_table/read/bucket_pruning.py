@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import DataField
+from orcidx.paimon.data_types import TIMESTAMPS, DataField
 from orcidx.paimon.hash_index import Hashes, bucket_of_hash, key_hash
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.predicate import Bound, BoundLeaf, Op
@@ -81,7 +81,7 @@ def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:
 
 def _literals(values: list[Any], field: DataField) -> pa.Array:
     root = field.type.root
-    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+    if root in TIMESTAMPS:
         wide = [None if value is None else decimal.Decimal(value) for value in values]
         return pa.array(wide, pa.decimal128(38, 0))
     if root == "TIME":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, FileGone, located
+from orcidx.paimon.data_types import TEXTS
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry, Place
 from orcidx.paimon_table.metadata.schema import TableSchema
@@ -15,8 +16,6 @@ from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
 __all__ = ["FilePlaces"]
-
-_TEXTS = ("CHAR", "VARCHAR")
 
 
 class FilePlaces:
@@ -108,6 +107,6 @@ def _index_names(entry: FileEntry, source: Source) -> list[str]:
 def _partition_by_name(schema: TableSchema, values: Sequence[Any]) -> dict[str, Any]:
     """The values of a partition by column. Texts are decoded."""
     return {
-        field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
+        field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in TEXTS else value
         for field, value in zip(schema.partition_fields, values)
     }

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
-from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon.data_types import BINARIES, INTEGERS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.paimon_table.metadata.manifest import FileEntry, RowStats
 from orcidx.paimon_table.metadata.schema import TableSchema
@@ -25,9 +25,8 @@ from orcidx.pruning.selection import RowSelection
 
 __all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
 
-_ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
-_ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_ORDERED = frozenset({"BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
+_ORDERED |= {*BINARIES, "DATE", "TIME", *TIMESTAMPS}
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
         )
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
-    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % NANOS["ms"] == 0:
+    if data_type.root in TIMESTAMPS and high is not None and high % NANOS["ms"] == 0:
         high += NANOS["ms"] - 1  # some ORC writers cut maxima to whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
         low = high = None  # a NaN may hide the other values
@@ -177,4 +176,4 @@ def _comparable(file: DataType, table: DataType) -> bool:
     CHAR: CHAR values are compared without trailing blanks, but the bounds contain trailing blanks."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
-    return file.root == table.root or {file.root, table.root} <= _INTEGERS
+    return file.root == table.root or (file.root in INTEGERS and table.root in INTEGERS)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import DataField
+from orcidx.paimon.data_types import TEXTS, DataField
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.read.evolution import FileWhere, split_where
 from orcidx.predicate import BoundPredicate, Predicate, bind
@@ -129,7 +129,7 @@ def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> 
 def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.Schema:
     """The Arrow schema in which a scan returns these fields."""
     views = options.strings == "view"
-    kinds = [pa.string_view() if views and f.type.root in ("CHAR", "VARCHAR") else f.type.arrow_type for f in fields]
+    kinds = [pa.string_view() if views and f.type.root in TEXTS else f.type.arrow_type for f in fields]
     return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from orcidx.aggregation.groups import GroupTotals
 from orcidx.aggregation.value_forms import comparable, restored
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import DataType
+from orcidx.paimon.data_types import INTEGERS, DataType
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
 from orcidx.paimon_table.read.replanning import retried_on_newest
@@ -31,7 +31,7 @@ from orcidx.scanner.unit_totals import add_decoded
 
 __all__ = ["aggregate_scan"]
 
-_KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", "VARCHAR")
+_KNOWN_PARTITIONS = (*INTEGERS, "BOOLEAN", "DATE", "VARCHAR")
 """Types of partition columns whose values in a BinaryRow already have the form that ``value_forms`` compares."""
 
 
