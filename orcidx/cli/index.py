@@ -241,7 +241,7 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 def _mismatch(found: Any, entry: Any, data: Any) -> str | None:
     """Returns the reason why an index cannot belong to the data file: its column, its number of rows or its type
     differs. The result is None if there is no such difference."""
-    from orcidx.paimon.build import split_map_key
+    from orcidx.paimon.container import split_map_key
     from orcidx.paimon.file_index import OtherRows
     from orcidx.paimon.registry import FORMATS
 

@@ -21,8 +21,8 @@ from orcidx.index_directory.kept_tails import tail_bytes
 from orcidx.index_directory.store import whole_object
 from orcidx.options import ReadOptions
 from orcidx.paimon.body import Body
-from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, plain_spec, split_map_key
-from orcidx.paimon.container import read_container
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, plain_spec
+from orcidx.paimon.container import read_container, split_map_key
 from orcidx.paimon.file_index_options import DEFAULT_THRESHOLD, FileIndexOptions
 from orcidx.scanner.file import OrcFile
 from orcidx.storage import Fingerprint, Source, describe_source
@@ -186,16 +186,14 @@ def _build(
         # Only users who can read the file may read the index, because the index contains values of the file. An
         # existing index is written again, so that its modification time is new and ``clean`` keeps it.
         folder.put(name, data, made_of=[source])
-    entries = read_container(Body.of(data)).entries
-    row["indexes"] = [
-        {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}
-        for one in entries
-    ]
-    row["index_size"] = len(data)
-    if len(data) > spec.embedded_bytes:
         row["index"] = name
     else:
         row["embedded"] = data
+    row["index_size"] = len(data)
+    row["indexes"] = [
+        {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}
+        for one in read_container(Body.of(data)).entries
+    ]
     return found is None
 
 

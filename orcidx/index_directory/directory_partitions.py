@@ -47,30 +47,25 @@ class Partitions:
         ``partition_values`` finds the types. Keys that differ only in case have no type, because the reader may treat
         them as the same column.
         """
-        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
-        distinct = directories.dictionary.to_pylist()
-        if not any("=" in directory for directory in distinct):
+        codes, sources = _directories(paths)
+        if not any("=" in source.name for source in sources):
             return Partitions.none(len(paths))
-        sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
         keys = frozenset(key for source in sources for key in source.partition)
         constants = partition_values(sources, schema)
         counts = Counter(key.casefold() for key in keys)
         typed = {key for key in keys if counts[key.casefold()] == 1 and (schema is None or key in schema.names)}
         values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
-        return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
+        return Partitions(codes, values, keys)
 
     @staticmethod
     def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
         """The partitions of a scan. Each key is a column. If the schema has the key, the column has the type in the
         schema."""
-        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
-        sources = [
-            Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
-        ]
+        codes, sources = _directories(paths)
         constants = partition_values(sources, schema, case_sensitive=case_sensitive)
         names = constants[0] if constants else {}
         values = {name: pa.array([one[name].as_py() for one in constants], names[name].type) for name in names}
-        return Partitions(directories.indices.to_numpy().astype(np.int64), values, frozenset(values))
+        return Partitions(codes, values, frozenset(values))
 
     @cached_property
     def _folded(self) -> frozenset[str]:
@@ -84,6 +79,14 @@ class Partitions:
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
         """The partition columns of one file."""
         return {key: values[int(self.codes[file])] for key, values in self.values.items()}
+
+
+def _directories(paths: pa.Array) -> tuple[Int64s, list[Source]]:
+    """For each path, the number of its directory, and an example of a file in each directory."""
+    directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
+    distinct = directories.dictionary.to_pylist()
+    sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
+    return directories.indices.to_numpy().astype(np.int64), sources
 
 
 class PartitionEvidence:

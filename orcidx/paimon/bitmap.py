@@ -123,6 +123,13 @@ class _Layout:
         self.rows = rows
         self.first_bitmap = 0
 
+    def head_entries(self, at: int, count: int) -> tuple[Entries, int]:
+        """Reads ``count`` entries of the head from the position ``at``. Returns the entries and their size."""
+        kind = self.kind
+        guess = count * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, count * 2 * INT.size)
+        entries, size = self.body.parse_growing(at, lambda data: _read_entries(data, count, kind, INT), guess=guess)
+        return entries, size
+
     def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
         """Offset and length of each key's bitmap."""
         raise NotImplementedError
@@ -162,10 +169,8 @@ class _Layout1(_Layout):
         at += INT.size if has_null else 0
         if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
             raise CorruptFile(f"{values} values do not fit into the {body.length} bytes of the index", offset=5)
-        guess = values * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, values * 2 * INT.size)
-        found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
-        self._entries: Entries = found[0]
-        self.first_bitmap = at + int(found[1])
+        self._entries, size = self.head_entries(at, values)
+        self.first_bitmap = at + size
         # The entries can be in any order. A bitmap ends where the next bitmap begins.
         self._by_key = dict(zip(_listed(self._entries.keys), self._entries.offsets))
         if len(self._by_key) != values:
@@ -209,8 +214,7 @@ class _Layout2(_Layout):
                 f"the index has {blocks} blocks for {values} values, but must have at most one block for each value",
                 offset=at - INT.size,
             )
-        guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, blocks * 2 * INT.size)
-        self._firsts, size = body.parse_growing(at, lambda data: _read_entries(data, blocks, kind, INT), guess=guess)
+        self._firsts, size = self.head_entries(at, blocks)
         kind.check_ascending(self._firsts.keys, "the blocks")
         at += size
         (total,) = body.unpack(INT, at)
@@ -375,8 +379,6 @@ def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
 
 def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> BitmapIndex:
     """Builds the index of a column. Raises the errors of ``write``."""
-    data_type = column.key_type.data_type
-    check_type(data_type)
     groups = column.groups()
     starts, counts = groups.starts[:-1], np.diff(groups.starts)
     single = np.where(counts == 1, groups.rows[starts].astype(np.int64), -1)
@@ -385,7 +387,7 @@ def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOC
     stored, sizes = write_groups(rows, np.concatenate(([0], np.cumsum(counts[shared]))).astype(np.int64))
     values = _Values(groups.keys, single, stored, sizes)
     data = _written(column.key_type, column.length, BitMap(column.null_rows), values, version, block_size)
-    return BitmapIndex(data, data_type)
+    return BitmapIndex(data, column.key_type.data_type)
 
 
 def check_type(data_type: DataType) -> None:
@@ -439,7 +441,10 @@ class BitmapIndex(BodyIndex):
         return Contents(self._rows, self.nulls, tuple(_listed(entries.keys)), tuple(self._layout.bitmaps(places)))
 
     def check(self) -> None:
-        contents = self.contents()
+        self.check_rows(self.contents())
+
+    def check_rows(self, contents: Contents) -> None:
+        """Raises ``CorruptFile`` unless each row is in exactly one bitmap of the index's contents."""
         count = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
             raise CorruptFile(
@@ -449,17 +454,16 @@ class BitmapIndex(BodyIndex):
 
     def answer(self, question: Question) -> Verdict:
         if isinstance(question, NullTest):
-            return Verdict.of(self._present() if question.negated else self.nulls, True)
+            return Verdict.of(self.present() if question.negated else self.nulls, True)
         if not isinstance(question, Points):
             return Verdict.remain()
-        if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
-            return (
-                Verdict.remain()
-            )  # the keys are microseconds, so rows that differ only in nanoseconds have the same key
+        if self.key_type.loses_digits:
+            return Verdict.remain()
         places = [place for place in self._layout.places(question.keys) if place is not None]
         bitmaps = self._layout.bitmaps(places)
         found = BitMap.union(*bitmaps) if bitmaps else BitMap()
-        return Verdict.of(self._present() - found if question.negated else found, True)
+        return Verdict.of(self.present() - found if question.negated else found, True)
 
-    def _present(self) -> BitMap:
+    def present(self) -> BitMap:
+        """The rows that are not null."""
         return BitMap(range(self._rows)) - self.nulls

@@ -30,7 +30,7 @@ from orcidx.paimon.bloom import add_bytes, add_integers, hash_bytes, hash_intege
 from orcidx.paimon.body import Body
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import BodyIndex
-from orcidx.paimon.key_arrays import KeyColumn
+from orcidx.paimon.key_arrays import KeyColumn, byte_buffers
 from orcidx.paimon.keys import INT, Key, KeyType, ordered_bits
 from orcidx.paimon.questions import Points, Question
 from orcidx.pruning.evaluate import Verdict
@@ -108,7 +108,6 @@ class BloomFilterBuilder:
     """Builds a filter from the batches of a column. Its size is fixed, so adding values takes no more memory."""
 
     def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
-        check_type(data_type)
         self.data_type = data_type
         bits, self._functions = filter_size(items, fpp)
         self._bytes = bytearray(bits // 8)
@@ -120,12 +119,8 @@ class BloomFilterBuilder:
             kind = column.key_type
             bits = ordered_bits(values, kind.width) if kind.floating else values
             add_integers(self._bytes, self._functions, np.ascontiguousarray(bits))
-            return
-        _, offsets, data = values.buffers()
-        if len(values) and offsets is not None:
-            ends = np.frombuffer(offsets, np.int64, len(values) + 1, 8 * values.offset)
-            text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-            add_bytes(self._bytes, self._functions, ends, text)
+        else:
+            add_bytes(self._bytes, self._functions, *byte_buffers(values))
 
     def finish(self) -> BloomFilterIndex:
         """The index of all added values."""

@@ -39,7 +39,7 @@ from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning.evaluate import Verdict
 
-__all__ = ["BsiIndex", "BsiPart", "Contents", "build", "write"]
+__all__ = ["NO_PART", "BsiIndex", "BsiPart", "Contents", "build", "write"]
 
 KIND = "bsi"
 VERSION = 1
@@ -61,6 +61,10 @@ class BsiPart:
     largest: int
     existence: BitMap
     slices: tuple[BitMap, ...]
+
+
+NO_PART = BsiPart(0, 0, BitMap(), ())
+"""A part without rows. Its bitmap must not be changed."""
 
 
 @dataclass(frozen=True)
@@ -187,10 +191,9 @@ class _Side:
     """One part of the index. Its methods compare the numbers of the part with a value."""
 
     def __init__(self, part: BsiPart | None) -> None:
-        self.smallest = part.smallest if part else 0
-        slices = part.slices if part else ()
-        existence = part.existence if part else BitMap()
-        self.numbers = BitSlices(existence, len(slices), lambda first, stop: slices[first:stop])
+        known = part or NO_PART
+        self.smallest = known.smallest
+        self.numbers = BitSlices(known.existence, len(known.slices), lambda first, stop: known.slices[first:stop])
 
     def equal(self, value: int) -> BitMap:
         return self.numbers.equal(value - self.smallest)
@@ -242,14 +245,12 @@ class BsiIndex(BodyIndex):
         present = self._positive.numbers.existence | self._negative.numbers.existence
         if isinstance(question, NullTest):
             return Verdict.of(present if question.negated else BitMap(range(self._rows)) - present, True)
-        if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
-            return (
-                Verdict.remain()
-            )  # the keys are microseconds, so rows that differ only in nanoseconds have the same key
+        if self.key_type.loses_digits:
+            return Verdict.remain()
         if isinstance(question, Points):
             found = BitMap()
             for key in question.keys:
-                found |= self._equal(_number(key))
+                found |= self._equal(int(key))
             return Verdict.of(present - found if question.negated else found, True)
         return Verdict.of(self._span(question, present), True)
 
@@ -259,10 +260,10 @@ class BsiIndex(BodyIndex):
     def _span(self, span: Span, present: BitMap) -> BitMap:
         rows = present
         if span.low is not None:
-            low = _number(span.low)
+            low = int(span.low)
             rows = rows - self._below(low + 1 if span.low_open else low)
         if span.high is not None:
-            high = _number(span.high)
+            high = int(span.high)
             rows = rows & self._below(high if span.high_open else high + 1)
         return rows
 
@@ -271,10 +272,6 @@ class BsiIndex(BodyIndex):
         if value <= 0:
             return self._negative.above(-value)
         return self._positive.below(value) | self._negative.numbers.existence
-
-
-def _number(key: Any) -> int:
-    return int(key)
 
 
 def check_type(data_type: DataType) -> None:

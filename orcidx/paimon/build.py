@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.paimon.data_types import TEXTS, DataType, parse_type
+from orcidx.paimon.container import split_map_key
+from orcidx.paimon.data_types import TEXTS, DataType, as_data_type, parse_type
 from orcidx.paimon.file_index import FileIndex, file_index_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon.index import Index
@@ -18,7 +19,7 @@ from orcidx.paimon.registry import Builder, open_builder
 from orcidx.storage import OneSource
 from orcidx.storage.given_rows import stream_of
 
-__all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "plain_spec", "split_map_key", "type_of_arrow"]
+__all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "plain_spec", "type_of_arrow"]
 
 Spec = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -91,7 +92,7 @@ class FileIndexBuilder:
         self.types: dict[str, DataType] = {}
         self._builders: dict[tuple[str, str], Builder] = {}
         self._by_column: dict[str, list[Builder]] = {}
-        given = {name: parse_type(text) if isinstance(text, str) else text for name, text in (types or {}).items()}
+        given = {name: as_data_type(one) for name, one in (types or {}).items()}
         for kind, columns in plain_spec(spec).items():
             for column, options in columns.items():
                 data_type = self._type_of(column, schema, given)
@@ -116,7 +117,8 @@ class FileIndexBuilder:
 
     def type_of(self, column: str) -> DataType:
         """The type of an indexed column. For ``m[key]`` it is the type of the map's values."""
-        return self.types[column] if column in self.types else self.types[column.partition("[")[0]].children[1]
+        name, key = split_map_key(column, self.types)
+        return self.types[name] if key is None else self.types[name].children[1]
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds the next rows. The batch may have columns that are not indexed."""
@@ -138,15 +140,6 @@ class FileIndexBuilder:
             empty = not self.rows and column not in self.types
             found.append((column, kind, None if empty else builder.finish()))
         return file_index_of(sorted(found, key=lambda index: index[0]), self.types)
-
-
-def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
-    """Splits ``m[key]`` into the column ``m`` and the key. If ``names`` has a column ``m[key]``, this column is
-    returned without a key."""
-    if column in names or not column.endswith("]") or "[" not in column:
-        return column, None
-    name, _, key = column[:-1].partition("[")
-    return name, key
 
 
 def build_from_arrow(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,7 +27,15 @@ from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
 from orcidx.paimon.body import Body
 from orcidx.paimon.keys import INT, LARGEST_INT
 
-__all__ = ["Container", "Entry", "decode_modified_utf8", "encode_modified_utf8", "read_container", "write_container"]
+__all__ = [
+    "Container",
+    "Entry",
+    "decode_modified_utf8",
+    "encode_modified_utf8",
+    "read_container",
+    "split_map_key",
+    "write_container",
+]
 
 MAGIC = 1493475289347502
 VERSION = 1
@@ -176,8 +184,8 @@ def write_container(container: Container) -> bytes:
     for entry in container.entries:
         payload = None if entry.payload is None else bytes(entry.payload.all())
         columns.setdefault(entry.column, []).append((entry.kind, payload))
-    sizes = [_text_size(column) + INT.size for column in columns]
-    sizes += [_text_size(entry.kind) + PLACE.size for entry in container.entries]
+    sizes = [len(_text(column)) + INT.size for column in columns]
+    sizes += [len(_text(entry.kind)) + PLACE.size for entry in container.entries]
     at = head_length = HEAD.size + sum(sizes) + len(container.redundant)
     out = [HEAD.pack(MAGIC, VERSION, head_length, len(columns))]
     payloads: list[bytes] = []
@@ -199,8 +207,13 @@ def _text(text: str) -> bytes:
     return TEXT.pack(len(data)) + data
 
 
-def _text_size(text: str) -> int:
-    return TEXT.size + len(encode_modified_utf8(text))
+def split_map_key(column: str, names: Collection[str]) -> tuple[str, str | None]:
+    """Splits ``m[key]`` into the column ``m`` and the key. If ``names`` has a column ``m[key]``, this column is
+    returned without a key."""
+    if column in names or not column.endswith("]") or "[" not in column:
+        return column, None
+    name, _, key = column[:-1].partition("[")
+    return name, key
 
 
 def entry_names(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:

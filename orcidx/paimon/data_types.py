@@ -28,6 +28,7 @@ __all__ = [
     "DataType",
     "NestedTooDeep",
     "arrow_field_of",
+    "as_data_type",
     "parse_field",
     "parse_type",
 ]
@@ -184,6 +185,11 @@ def parse_type(text: str | Mapping[str, Any]) -> DataType:
     """Parses a type from its SQL text or its JSON object. Raises ``InvalidQuery`` for an invalid type. The message
     names the invalid part."""
     return _from_json(text, _DEEPEST_NESTING)
+
+
+def as_data_type(given: str | DataType) -> DataType:
+    """Returns a type that is given as ``DataType`` or as its SQL text. Raises the errors of ``parse_type``."""
+    return given if isinstance(given, DataType) else parse_type(given)
 
 
 class NestedTooDeep(InvalidQuery):

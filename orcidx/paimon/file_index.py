@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported, located
 from orcidx.paimon.body import Body
-from orcidx.paimon.container import Container, Entry, entry_names, read_container, write_container
-from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.container import Container, Entry, entry_names, read_container, split_map_key, write_container
+from orcidx.paimon.data_types import DataType, as_data_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
 from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, Where, bind, parse
@@ -77,7 +77,7 @@ class FileIndex:
         self.rows = rows
         self.notes: list[str] = []
         self._container = container
-        self._types = {name: parse_type(text) if isinstance(text, str) else text for name, text in types.items()}
+        self._types = {name: as_data_type(given) for name, given in types.items()}
         self._entries = {(entry.column, entry.kind): entry for entry in container.entries}
         self._columns = MappingProxyType(entry_names(container.entries))
         self._indexes: dict[tuple[str, str], Index] = {}
@@ -142,13 +142,11 @@ class FileIndex:
         return index
 
     def _type_of(self, column: str) -> DataType | None:
-        if column in self._types:
-            return self._types[column]
-        name, bracket, _ = column.partition("[")
-        parent = self._types.get(name)
-        if bracket and column.endswith("]") and parent is not None and parent.root == "MAP":
-            return parent.children[1]
-        return None
+        name, key = split_map_key(column, self._types)
+        data_type = self._types.get(name)
+        if key is None or data_type is None:
+            return data_type
+        return data_type.children[1] if data_type.root == "MAP" else None
 
     # ------------------------------------------------------------------ evaluation
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.data_types import DataType, as_data_type
 from orcidx.paimon.key_columns import hashed_column
 from orcidx.paimon.row_hash import hash_rows
 
@@ -128,7 +128,7 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
     """
     if len(key_types) != keys.num_columns:
         raise InvalidQuery(f"keys has {keys.num_columns} columns, but key_types has {len(key_types)} types")
-    types = [given if isinstance(given, DataType) else parse_type(given) for given in key_types]
+    types = [as_data_type(given) for given in key_types]
     columns = []
     for column, data_type in zip(keys.columns, types):
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

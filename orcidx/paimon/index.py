@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.body import Body
-from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.data_types import DataType, as_data_type
 from orcidx.paimon.keys import KeyType, key_type
 from orcidx.paimon.questions import NullTest, Question, questions_of
 from orcidx.predicate import BoundLeaf, Constant, Leaf, Op, bind
@@ -56,7 +56,7 @@ class Index(ABC):
     ``"remain"``."""
 
     def __init__(self, data_type: DataType | str) -> None:
-        self.data_type = parse_type(data_type) if isinstance(data_type, str) else data_type
+        self.data_type = as_data_type(data_type)
         self.key_type: KeyType = key_type(self.data_type)
 
     @property

@@ -28,7 +28,7 @@ from orcidx.aggregation.ranks import Ordered
 from orcidx.aggregation.value_forms import NAN, Form
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.bitmap import BitmapIndex
-from orcidx.paimon.bsi import BsiIndex, BsiPart
+from orcidx.paimon.bsi import NO_PART, BsiIndex, BsiPart
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
@@ -168,20 +168,15 @@ class _BitmapTotals(IndexTotals):
         merged: dict[Any, list[BitMap]] = {}
         self.has_ends = self.has_groups = root in _ORDERED
         self.adds_up = root in _INTEGERS
-        form = _form_of(index.key_type) if self.has_ends else int
+        form = _form_of(index.key_type) if self.has_ends else None
         for key, bitmap in zip(contents.keys, contents.bitmaps):
-            merged.setdefault(form(key) if self.has_ends else key, []).append(bitmap)
+            merged.setdefault(key if form is None else form(key), []).append(bitmap)
         self._values = [
             (value, parts[0] if len(parts) == 1 else BitMap.union(*parts)) for value, parts in merged.items()
         ]
         self._nulls = contents.nulls
-        self._present = BitMap.union(*contents.bitmaps) if contents.bitmaps else BitMap()
-        held = len(contents.nulls) + sum(map(len, contents.bitmaps))
-        if held != index.rows or len(self._present | contents.nulls) != index.rows:
-            raise CorruptFile(
-                f"each of the {index.rows} rows must be in exactly one bitmap, but the bitmaps have {held} rows in "
-                "all, with duplicate or missing rows"
-            )
+        index.check_rows(contents)
+        self._present = index.present()
 
     def present(self) -> BitMap:
         return self._present
@@ -272,13 +267,12 @@ class _Numbers:
     """The numbers of one sign."""
 
     def __init__(self, part: BsiPart | None) -> None:
-        self.smallest = part.smallest if part else 0
-        self.existence = part.existence if part else BitMap()
-        self.slices = part.slices if part else ()
+        known = part or NO_PART
+        self.smallest, self.existence, self.slices = known.smallest, known.existence, known.slices
         self.largest = self.smallest + _largest(self.existence, self.slices) if self.existence else 0
-        if part is not None and self.existence and self.largest > part.largest:
+        if self.existence and self.largest > known.largest:
             raise CorruptFile(
-                f"a part of the index has the number {self.largest}, above its stored maximum {part.largest}"
+                f"a part of the index has the number {self.largest}, above its stored maximum {known.largest}"
             )
 
     def total(self, rows: BitMap | None) -> int:
@@ -291,14 +285,30 @@ class _Numbers:
 
     def among(self, rows: BitMap | None) -> BitMap:
         """The rows of ``rows`` whose number is in this part, which has only numbers of one sign."""
-        return self.existence if rows is None else self.existence & rows
+        return _among(self.existence, rows)
 
     def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
         low = self.among(rows)
         if not low:
             return None
-        smallest, largest = _extremes(low, list(self.slices))
+        smallest, largest = _smallest(low, self.slices), _largest(low, self.slices)
         return self.smallest + smallest, self.smallest + largest
+
+
+def _among(existence: BitMap, rows: BitMap | None) -> BitMap:
+    return existence if rows is None else existence & rows
+
+
+def _smallest(rows: BitMap, slices: Sequence[BitMap]) -> int:
+    """The smallest of the integers that bit slices store for the given rows. There must be at least one row."""
+    smallest = 0
+    for bit in reversed(range(len(slices))):
+        without = rows - slices[bit]
+        if without:
+            rows = without
+        else:
+            smallest |= 1 << bit
+    return smallest
 
 
 def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
@@ -310,20 +320,6 @@ def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
             rows = with_it
             largest |= 1 << bit
     return largest
-
-
-def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
-    """The smallest and the greatest of the integers that bit slices store for the given rows. There must be at least
-    one row."""
-    low = high = rows
-    smallest = largest = 0
-    for bit in reversed(range(len(slices))):
-        without, with_it = low - slices[bit], high & slices[bit]
-        low = without or low
-        smallest |= 0 if without else 1 << bit
-        high = with_it or high
-        largest |= 1 << bit if with_it else 0
-    return smallest, largest
 
 
 # ---------------------------------------------------------------------- range bitmap
@@ -342,7 +338,7 @@ class _RangeTotals(IndexTotals):
         self._index = index
         self._form = _form_of(index.key_type)
         self._slices = index.numbers.slices()
-        smallest, largest = _extremes(self._existence, self._slices)
+        smallest, largest = _smallest(self._existence, self._slices), _largest(self._existence, self._slices)
         if smallest or largest != index.cardinality - 1:
             raise CorruptFile(
                 f"the codes of the index go from {smallest} to {largest}, but there are {index.cardinality} values"
@@ -359,7 +355,7 @@ class _RangeTotals(IndexTotals):
         return self._existence
 
     def ends(self, rows: BitMap | None) -> Ends:
-        found = self._existence if rows is None else self._existence & rows
+        found = _among(self._existence, rows)
         if not found:
             return Ends(None, None)
         has_nan = found.intersect(self._nan)
@@ -367,11 +363,11 @@ class _RangeTotals(IndexTotals):
             found = found - self._nan
         if not found:
             return Ends(None, None, has_nan)
-        smallest, largest = _extremes(found, self._slices)
+        smallest, largest = _smallest(found, self._slices), _largest(found, self._slices)
         return Ends(self.value(smallest), self.value(largest), has_nan)
 
     def order(self, rows: BitMap | None) -> Ordered:
-        found = self._existence if rows is None else self._existence & rows
+        found = _among(self._existence, rows)
         return _RangeOrder(SliceOrder(found - self._nan, self._slices), found.intersection_cardinality(self._nan), self)
 
 

@@ -18,15 +18,13 @@ from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
 from orcidx.paimon.roaring_writer import group_rows
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
+__all__ = ["Groups", "KeyColumn", "byte_buffers", "key_column", "map_values", "value_buffer"]
 
 Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
 _BLOCK_VALUES = 1 << 20
 """The number of values that are converted at once. They take 8 MiB of working memory."""
 _PER_SECOND = {unit: NANOS["s"] // nanos for unit, nanos in NANOS.items()}
-# The keys of timestamps of a higher precision lose digits. Readers take this into account.
-_SAFE_PRECISION = 6
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ def map_values(array: pa.Array, key: str) -> pa.Array:
 # ---------------------------------------------------------------------- conversion
 
 
-def _buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
+def value_buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
     """The values' buffer, with ``width`` numbers of ``dtype`` per value. The values of nulls are undefined."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
@@ -225,17 +223,26 @@ def _buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
     return np.frombuffer(buffer, dtype, width * len(array), size * array.offset)
 
 
+def byte_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The offsets and the bytes of an array of the type large_binary. The array has one offset more than values."""
+    _, offsets, data = array.buffers()
+    ends = np.zeros(1, np.int64)
+    if len(array) and offsets is not None:
+        ends = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
+    return ends, np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+
+
 def _booleans(array: pa.Array, kind: KeyType) -> Any:
     if not pa.types.is_boolean(array.type):
         return None
-    return _buffer(array.cast(pa.int8()), np.int8).astype(np.int64)
+    return value_buffer(array.cast(pa.int8()), np.int8).astype(np.int64)
 
 
 def _integers(array: pa.Array, kind: KeyType) -> Any:
     if not pa.types.is_integer(array.type):
         return None
     wanted = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[kind.width]
-    values = _buffer(array.cast(wanted), f"i{kind.width}")
+    values = value_buffer(array.cast(wanted), f"i{kind.width}")
     return values.astype(np.int64, copy=False)
 
 
@@ -248,7 +255,7 @@ def _dates(array: pa.Array, kind: KeyType) -> Any:
 def _times(array: pa.Array, kind: KeyType) -> Any:
     if not pa.types.is_time(array.type):
         return _integers(array, kind)  # ORC files store a TIME as an integer of milliseconds
-    values = _buffer(array, "i4" if array.type.bit_width == 32 else "i8").astype(np.int64)
+    values = value_buffer(array, "i4" if array.type.bit_width == 32 else "i8").astype(np.int64)
     per_second = _PER_SECOND[array.type.unit]
     return values // (per_second // 1_000) if per_second >= 1_000 else values * 1_000
 
@@ -262,7 +269,7 @@ def _floats(array: pa.Array, kind: KeyType) -> Any:
         if pc.all(same).as_py() is False:
             raise InvalidQuery("a DOUBLE value cannot be stored as FLOAT without loss")
         array = narrow
-    values = _buffer(array.cast(pa.float32() if kind.width == 4 else pa.float64()), f"f{kind.width}")
+    values = value_buffer(array.cast(pa.float32() if kind.width == 4 else pa.float64()), f"f{kind.width}")
     keys = ordered_bits(values.view(f"i{kind.width}").astype(np.int64), kind.width)
     nan = np.isnan(values)
     return np.where(nan, kind.nan, keys) if nan.any() else keys
@@ -272,7 +279,7 @@ def _decimals(array: pa.Array, kind: KeyType) -> Any:
     if not pa.types.is_decimal(array.type):
         return None
     kept = array.cast(pa.decimal256(76, kind.data_type.scale)).cast(pa.decimal128(38, kind.data_type.scale))
-    pairs = _buffer(kept, np.int64, 2).reshape(-1, 2)
+    pairs = value_buffer(kept, np.int64, 2).reshape(-1, 2)
     low, high = pairs[:, 0], pairs[:, 1]
     outside = high != low >> 63
     if array.null_count:
@@ -293,10 +300,10 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
     given = _PER_SECOND[array.type.unit]
     if given <= per_second:
         unit = "ms" if per_second == 1_000 else "us"
-        return _buffer(array.cast(pa.timestamp(unit, array.type.tz)), np.int64)
-    values = _buffer(array, np.int64)
+        return value_buffer(array.cast(pa.timestamp(unit, array.type.tz)), np.int64)
+    values = value_buffer(array, np.int64)
     keys = values // (given // per_second)
-    if precision <= _SAFE_PRECISION:
+    if not kind.loses_digits:
         lost = keys * (given // per_second) != values
         if array.null_count:
             lost &= array.is_valid().to_numpy(zero_copy_only=False)

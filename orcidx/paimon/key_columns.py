@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
+from orcidx.paimon.key_arrays import byte_buffers, value_buffer
 from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
 from orcidx.predicate.nodes import NANOS
 
@@ -48,14 +49,14 @@ def _column(array: pa.Array, data_type: DataType) -> Column:
             return FIXED, nulls, millis, None, None
         return TIMESTAMP, nulls, millis, None, nanos
     if root == "DECIMAL":
-        pairs = _int64_buffer(array.cast(pa.decimal128(data_type.precision, data_type.scale)), 2)
+        pairs = value_buffer(array.cast(pa.decimal128(data_type.precision, data_type.scale)), np.int64, 2)
         if data_type.precision > _LARGEST_FIXED_DECIMAL:
             return DECIMAL, nulls, pairs, None, None
         return FIXED, nulls, np.ascontiguousarray(pairs[::2]), None, None
     if root == "DOUBLE":
-        return FIXED, nulls, _int64_buffer(array.cast(pa.float64()), 1), None, None
+        return FIXED, nulls, value_buffer(array.cast(pa.float64()), np.int64), None, None
     if root == "BIGINT":
-        return FIXED, nulls, _int64_buffer(array.cast(pa.int64()), 1), None, None
+        return FIXED, nulls, value_buffer(array.cast(pa.int64()), np.int64), None, None
     if root not in _UNSIGNED:
         raise InvalidQuery(f"{data_type} cannot be a key")
     narrow = _narrow(array, data_type)
@@ -74,23 +75,10 @@ def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array.cast(wanted).fill_null(pa.scalar(0).cast(wanted)).to_numpy(zero_copy_only=False))
 
 
-def _int64_buffer(array: pa.Array, width: int) -> npt.NDArray[np.int64]:
-    """The buffer of the values as int64, with ``width`` numbers per value."""
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(width * len(array), dtype=np.int64)
-    return np.frombuffer(buffer, dtype=np.int64, count=width * len(array), offset=8 * width * array.offset)
-
-
 def _bytes_column(array: pa.Array, nulls: npt.NDArray[np.uint8]) -> Column:
     if not _is_text_or_bytes(array.type):
         raise InvalidQuery(f"values of type {array.type} are neither text nor bytes")
-    array = array.cast(pa.large_binary())
-    _, offsets, data = array.buffers()
-    ends = np.zeros(1, dtype=np.int64)
-    if offsets is not None and offsets.size:
-        ends = np.frombuffer(offsets, dtype=np.int64, count=len(array) + 1, offset=8 * array.offset)
-    values = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.zeros(0, dtype=np.uint8)
+    ends, values = byte_buffers(array.cast(pa.large_binary()))
     return BYTES, nulls, ends, values, None
 
 
@@ -107,9 +95,9 @@ def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int6
     if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
         raise InvalidQuery(f"values of type {array.type} are not timestamps {'with' if zoned else 'without'} a zone")
     per_value = NANOS[array.type.unit]
-    values = _int64_buffer(array, 1)
+    values = value_buffer(array, np.int64)
     if per_value >= _NANOS_PER_MILLI:
-        values = _int64_buffer(array.cast(pa.timestamp("ms", array.type.tz)), 1)
+        values = value_buffer(array.cast(pa.timestamp("ms", array.type.tz)), np.int64)
         return values, np.zeros(len(values), dtype=np.int32)
     per_milli = _NANOS_PER_MILLI // per_value
     millis = values // per_milli

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.data_types import BYTE_STRINGS, DataType
+from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
 
 __all__ = ["INT", "LARGEST_INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
 
@@ -82,6 +82,12 @@ class KeyType:
     def infinity(self) -> int:
         """The key of +infinity, which is the largest key below NaN."""
         return _INFINITY[self.width]
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether values that differ can have the same key. The keys of a timestamp with more than 6 fractional digits
+        are microseconds."""
+        return self.data_type.root in TIMESTAMPS and self.data_type.precision > 6
 
     @property
     def dtype(self) -> np.dtype[Any]:

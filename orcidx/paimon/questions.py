@@ -77,7 +77,6 @@ _MOST_SPACES = 64
 """The maximum number of trailing spaces with which a CHAR literal is looked up. If a value can have more trailing
 spaces, the index is not used."""
 _NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
-_SAFE_PRECISION = 6  # the key of a timestamp of a higher precision does not have all digits
 _BEYOND_EVERY_KEY = 1 << 140  # above the absolute value of every key
 
 
@@ -104,7 +103,7 @@ def floor_key(literal: Any, kind: KeyType, domain: Domain) -> tuple[Key, bool]:
     if domain in (Domain.TIME, Domain.TIMESTAMP):
         unit = _NANOS[root] if kind.data_type.precision > 3 else 1_000_000
         key, rest = divmod(int(literal), unit)
-        return key, rest == 0 or kind.data_type.precision > _SAFE_PRECISION
+        return key, rest == 0 or kind.loses_digits
     return int(literal), True
 
 
@@ -198,12 +197,8 @@ class _Translator:
             key, hits = self._floor(literal)
             if hits:
                 keys.update(self._zeros(key))
-        exact = not self.is_char and not (self._is_timestamp and self.kind.data_type.precision > _SAFE_PRECISION)
+        exact = not self.is_char and not self.kind.loses_digits
         return Alternatives((Points(tuple(sorted(keys)), negated),), exact)
-
-    @property
-    def _is_timestamp(self) -> bool:
-        return self.leaf.domain is Domain.TIMESTAMP
 
     def _zeros(self, key: Any) -> tuple[Any, ...]:
         """All keys whose value is equal to the value of ``key``. -0.0 and 0.0 are equal, but have two keys."""

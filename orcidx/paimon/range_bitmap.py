@@ -96,14 +96,10 @@ def _written(
     kind = key_type(data_type)
     if chunk_size is None:
         chunk_size = 0 if data_type.root in _SMALL else DEFAULT_CHUNK_SIZE
-    ends = kind.write(_plain(keys[0])) + kind.write(_plain(keys[-1])) if len(keys) else b""
+    ends = kind.write(keys[0]) + kind.write(keys[-1]) if len(keys) else b""
     head = HEAD.pack(HEAD.size + len(ends), VERSION, rows, len(keys)) + ends
     dictionary = write_dictionary(kind, keys, chunk_size)
     return b"".join([head, INT.pack(len(dictionary)), dictionary, *_stored_slices(*numbers)])
-
-
-def _plain(key: Any) -> Key:
-    return key if isinstance(key, bytes) else int(key)
 
 
 def _stored_slices(existence: BitMap, slices: Sequence[bytes]) -> list[bytes]:
@@ -125,7 +121,6 @@ def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapInd
     """Builds the index of a column. ``chunk_size`` is as in ``write``. If the chunk size is 0, every value has a chunk
     of its own."""
     data_type = column.key_type.data_type
-    check_type(data_type)
     if chunk_size is not None and chunk_size < 0:
         raise InvalidQuery(f"chunk-size is {chunk_size}, but must not be negative")
     keys, rows = column.distinct, column.present_rows

@@ -27,7 +27,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -234,8 +234,7 @@ def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
     for start, stop in zip(starts, [*starts[1:], len(keys)]):
         area, offsets_area = _key_area(kind, keys, start + 1, stop)
         sizes = (len(area), kind.width) if kind.width else (len(offsets_area), len(area))
-        first: Any = keys[start]
-        header = bytes([VERSION]) + kind.write(first if isinstance(first, bytes) else int(first))
+        header = bytes([VERSION]) + kind.write(keys[start])
         header += CHUNK.pack(start, areas_size, stop - start - 1, *sizes)
         offsets.append(INT.pack(headers_size))
         headers.append(header)

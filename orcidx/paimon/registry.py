@@ -14,7 +14,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.paimon import bitmap, bloom_filter, bsi, range_bitmap
 from orcidx.paimon.body import Body
-from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.data_types import DataType, as_data_type
 from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import KeyColumn, key_column
 
@@ -140,10 +140,6 @@ def format_of(kind: str) -> Format:
     return FORMATS[kind]
 
 
-def _type_of(data_type: DataType | str) -> DataType:
-    return data_type if isinstance(data_type, DataType) else parse_type(data_type)
-
-
 def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type: DataType | str) -> Index:
     """Reads one index body.
 
@@ -177,13 +173,13 @@ def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type
     >>> read_index("range-bitmap", body, "BIGINT").top_k(2, descending=True, nulls_first=False)
     BitMap([1, 2])
     """
-    return format_of(kind).read(Body.of(body), _type_of(data_type))
+    return format_of(kind).read(Body.of(body), as_data_type(data_type))
 
 
 def open_builder(kind: str, data_type: DataType | str, options: Mapping[str, Any] | None = None) -> Builder:
     """Makes a builder of one index. ``build_index`` describes the arguments and errors."""
     chosen = format_of(kind)
-    parsed = _type_of(data_type)
+    parsed = as_data_type(data_type)
     chosen.check_type(parsed)
     arguments: dict[str, Any] = {}
     for name, value in (options or {}).items():
@@ -237,7 +233,7 @@ def build_index(
     BitMap([1])
     """
     builder = open_builder(kind, data_type, options)
-    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    for chunk in chunks:
-        builder.add(key_column(chunk, _type_of(data_type)))
+    parsed = as_data_type(data_type)
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+        builder.add(key_column(chunk, parsed))
     return builder.finish()

@@ -174,8 +174,8 @@ class _Writer:
         return [info for (schema, codec), pairs in groups.items() for info in self.manifests(schema, codec, pairs)]
 
     def additions(self, change: Change) -> list[dict[str, Any]]:
-        newest = self.state.manifests[self.state.infos[-1]["_FILE_NAME"]] if self.state.infos else None
-        codec = self.new_codec if newest is None else newest.avro.codec
+        newest = self.state.newest_manifest
+        codec = self.new_codec if newest is None else newest.codec
         return self.manifests(change.added_schema, codec, [[record] for record in change.added])
 
     def manifests(self, schema: bytes, codec: str, groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:

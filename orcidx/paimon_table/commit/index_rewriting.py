@@ -26,14 +26,15 @@ from orcidx.errors import (
     located,
 )
 from orcidx.options import ReadOptions
-from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
+from orcidx.paimon.container import split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
 from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
 from orcidx.paimon_table.commit.candidate import Change, NewFile
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
-from orcidx.paimon_table.commit.committing import Committed, Committer
+from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import view_of
@@ -274,7 +275,7 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
     with _naming_sidecars(plan, built):
         committed = plan.committer.commit(KIND, change)
     if committed is not None and committed.repeated:
-        return _repeated(plan.committer, committed, plan)
+        return changed(plan.committer, committed, KIND, plan.planned_on)
     names = {name: tuple(found) for name, found in {**status, **plan.files}.items() if found}
     size = sum(index.size for index in built)
     return changed(plan.committer, committed, KIND, plan.planned_on, files=names, rows=sum(rows), bytes=size)
@@ -329,10 +330,6 @@ def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:
             if ours and ours[1] in planned and stored.name.rpartition("/")[2] not in named:
                 found.append(stored.name)
     return found
-
-
-def _repeated(committer: Committer, committed: Committed, plan: IndexRewritePlan) -> Changed:
-    return changed(committer, committed, KIND, plan.planned_on)
 
 
 def _change(
@@ -404,7 +401,7 @@ def rewrite_file_index(
     plan = plan_index_rewrite(table, where, spec, only_missing=only_missing, given=given)
     committer = plan.committer
     if found := committer.earlier(KIND):
-        return _repeated(committer, found, plan)
+        return changed(committer, found, KIND, plan.planned_on)
     if dry_run:
         names = {"done": tuple(task.name for task in plan.tasks)} | {k: tuple(v) for k, v in plan.files.items() if v}
         rows = sum(task.rows for task in plan.tasks)

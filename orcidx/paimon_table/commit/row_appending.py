@@ -72,7 +72,8 @@ def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
 
 def _newest_schema(state: TableState) -> bytes:
     """The Avro schema of the newest manifest."""
-    return state.manifests[state.infos[-1]["_FILE_NAME"]].avro.schema_text if state.infos else MANIFEST_SCHEMA
+    newest = state.newest_manifest
+    return MANIFEST_SCHEMA if newest is None else newest.schema_text
 
 
 def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:

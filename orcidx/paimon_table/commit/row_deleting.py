@@ -25,11 +25,11 @@ from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
 from orcidx.paimon_table.metadata.manifest import Place
-from orcidx.paimon_table.metadata.schema import char_lengths
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan, matching_rows
+from orcidx.paimon_table.read.shared_reading import table_bound
 from orcidx.paimon_table.read.table_view import TableView
-from orcidx.predicate import External, Predicate, Where, bind, parse
+from orcidx.predicate import External, Predicate, Where, parse
 
 __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete", "without_gone"]
 
@@ -128,13 +128,7 @@ def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> No
     """Raises ``Unsupported`` if the predicate compares instants that depend on the zone of the JVM that wrote a
     file."""
     schema = state.schema
-    bound = bind(
-        where,
-        schema.arrow_schema,
-        nan=plan.options.nan,
-        case_sensitive=plan.options.case_sensitive,
-        char_lengths=char_lengths(schema.fields),
-    )
+    bound = table_bound(where, schema, plan.options)
     fields = {schema.by_name[path[0]].id for path in bound.columns if schema.by_name[path[0]].type.has_instants}
     orc = [file.entry for file in state.live.values() if file.entry.name.lower().endswith(".orc")]
     for number in sorted({entry.schema_id for entry in orc}) if fields else ():

@@ -26,7 +26,7 @@ from orcidx.paimon_table.metadata.manifest import (
     unknown_fields,
 )
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.metadata.snapshot import FIELDS, LONG_LIMIT, Snapshot, is_file_name, snapshot_of
+from orcidx.paimon_table.metadata.snapshot import LONG_LIMIT, Snapshot, is_file_name, snapshot_of
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = [
@@ -95,6 +95,11 @@ class TableState:
     def snapshot_id(self) -> int:
         """The snapshot's number. It is 0 before the first snapshot."""
         return 0 if self.document is None else int(self.document["id"])
+
+    @property
+    def newest_manifest(self) -> AvroFile | None:
+        """The last manifest in the manifest lists. The result is None if there is no manifest."""
+        return self.manifests[self.infos[-1]["_FILE_NAME"]].avro if self.infos else None
 
     @property
     def by_place(self) -> dict[Place, LiveFile]:
@@ -202,8 +207,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         raise Unsupported(
             f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {SNAPSHOT_VERSION}"
         )
-    unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
-    if unknown:
+    if unknown := [name for name in snapshot.unknown if name not in admitted]:
         raise Unsupported(
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which orcidx does not know; change the table with "
             f"its version of Paimon, or, if the field can be dropped, pass allow_options=[{unknown[0]!r}]"

@@ -223,7 +223,7 @@ def read_index_manifest(data: memoryview) -> list[IndexEntry]:
 
 def manifest_info(record: dict[str, Any]) -> ManifestInfo:
     """Converts a record of a manifest list."""
-    return ManifestInfo(_checked_name(_get(record, "_FILE_NAME", str)), _stats(_record(record, "_PARTITION_STATS")))
+    return ManifestInfo(_checked_name(_get(record, "_FILE_NAME", str)), _stats(_get(record, "_PARTITION_STATS", dict)))
 
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:
@@ -294,7 +294,7 @@ def _stats(record: dict[str, Any]) -> RowStats:
 def _deletion_range(record: Any) -> tuple[str, DeletionRange]:
     if not isinstance(record, dict):
         raise CorruptFile("the index manifest has a deletion range that is not a record")
-    where = DeletionRange(_int(record, "f1"), _int(record, "f2"), _optional(record, "_CARDINALITY", int))
+    where = DeletionRange(_get(record, "f1", int), _get(record, "f2", int), _optional(record, "_CARDINALITY", int))
     return _get(record, "f0", str), where
 
 
@@ -319,20 +319,6 @@ def _required(record: dict[str, Any], fields: Sequence[tuple[str, type]]) -> lis
             raise _wrong(name, value)
         values.append(value)
     return values
-
-
-def _int(record: dict[str, Any], name: str) -> int:
-    value = record.get(name)
-    if type(value) is not int:
-        raise _wrong(name, value)
-    return value
-
-
-def _record(record: dict[str, Any], name: str) -> dict[str, Any]:
-    value = record.get(name)
-    if type(value) is not dict:
-        raise _wrong(name, value)
-    return value
 
 
 def _optional(record: dict[str, Any], name: str, kind: type) -> Any:

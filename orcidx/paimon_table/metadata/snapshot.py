@@ -11,7 +11,6 @@ from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
 __all__ = [
-    "FIELDS",
     "LONG_LIMIT",
     "Snapshot",
     "is_file_name",
@@ -21,7 +20,7 @@ __all__ = [
     "snapshot_of",
 ]
 
-FIELDS = frozenset(
+_FIELDS = frozenset(
     """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
     changelogManifestList changelogManifestListSize indexManifest commitUser commitIdentifier commitKind timeMillis
     logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
@@ -100,7 +99,7 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
         commit_kind=document.get("commitKind"),
         total_record_count=document.get("totalRecordCount"),
         time_millis=document.get("timeMillis"),
-        unknown=tuple(sorted([name for name in document.keys() - FIELDS if document[name] is not None])),
+        unknown=tuple(sorted([name for name in document.keys() - _FIELDS if document[name] is not None])),
         document=document,
     )
 

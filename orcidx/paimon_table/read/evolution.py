@@ -20,7 +20,7 @@ from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, re
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FileWhere", "in_table_type", "split_where"]
+__all__ = ["FileWhere", "in_table_type", "null_mask", "own_offsets", "split_where"]
 
 
 class FileWhere:
@@ -131,13 +131,13 @@ def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.D
         return _convert_row(array, file, table, target)
     if file.root == "ARRAY" and pa.types.is_list(target) and pa.types.is_list(array.type):
         values = in_table_type(array.values, file.children[0], table.children[0], target.value_type)
-        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=_mask(array))
+        return pa.ListArray.from_arrays(own_offsets(array), values, type=target, mask=null_mask(array))
     if file.root in ("MAP", "MULTISET") and pa.types.is_map(target) and pa.types.is_map(array.type):
         counts = DataType("INT")
         keys = in_table_type(array.keys, file.children[0], table.children[0], target.key_type)
         kinds = (file.children[1], table.children[1]) if file.root == "MAP" else (counts, counts)
         items = in_table_type(array.items, *kinds, target.item_type)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
+        return pa.MapArray.from_arrays(own_offsets(array), keys, items, type=target, mask=null_mask(array))
     try:
         # Paimon stores no digits below the precision of a timestamp column. If another writer has stored such digits,
         # they are cut off (rounded down).
@@ -150,12 +150,13 @@ def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
     return pa.types.is_timestamp(have) and NANOS[have.unit] >= NANOS[want.unit]
 
 
-def _offsets(array: pa.Array) -> pa.Array:
+def own_offsets(array: pa.Array) -> pa.Array:
     """A copy of the offsets in a new buffer. ``from_arrays`` needs such a copy if it gets a mask."""
     return pa.array(np.array(array.offsets.to_numpy()))
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """The mask of the nulls for ``from_arrays``. The result is None if there are no nulls."""
     return array.is_null() if array.null_count else None
 
 
@@ -170,4 +171,4 @@ def _convert_row(array: pa.StructArray, file: DataType, table: DataType, target:
         else:
             children.append(in_table_type(array.field(place), file.fields[place].type, field.type, kind))
     fields = [target.field(i) for i in range(target.num_fields)]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=null_mask(array))

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.paimon_table.read.evolution import null_mask, own_offsets
 from orcidx.predicate.nodes import NANOS
 
 __all__ = ["check_zone", "moves", "put_back"]
@@ -60,15 +60,13 @@ def put_back(array: pa.Array, zone: str) -> pa.Array:
             )
         local = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
         return pc.assume_timezone(local, "UTC").cast(kind)
-    mask = array.is_null() if array.null_count else None
+    mask = null_mask(array)
     if pa.types.is_struct(kind):
         children = [put_back(array.field(i), zone) for i in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     if pa.types.is_list(kind):
-        offsets = pa.array(np.array(array.offsets.to_numpy()))
-        return pa.ListArray.from_arrays(offsets, put_back(array.values, zone), type=kind, mask=mask)
+        return pa.ListArray.from_arrays(own_offsets(array), put_back(array.values, zone), type=kind, mask=mask)
     if pa.types.is_map(kind):
-        offsets = pa.array(np.array(array.offsets.to_numpy()))
         keys, items = put_back(array.keys, zone), put_back(array.items, zone)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+        return pa.MapArray.from_arrays(own_offsets(array), keys, items, type=kind, mask=mask)
     return array

@@ -17,6 +17,7 @@ from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
+from orcidx.storage import Source
 
 __all__ = ["RowEvidence"]
 
@@ -48,14 +49,15 @@ class RowEvidence:
             if index is not None:
                 index.close()
 
-    def _open_index(self) -> FileIndex | None:
+    def _index_source(self) -> bytes | Source | None:
+        """The file index. The result is None if there is no index, or if an option of the table turns indexes off."""
         source = self.file.embedded_index if self.file.index is None else self.file.index
-        if source is None or (self.pushed is None and not self.scan.top):
-            return None
-        if (
-            not self.scan.table_schema.is_on("file-index.read.enabled", default=True)
-            or self._compares_shifted_instants()
-        ):
+        is_on = source is not None and self.scan.table_schema.is_on("file-index.read.enabled", default=True)
+        return source if is_on else None
+
+    def _open_index(self) -> FileIndex | None:
+        source = self._index_source()
+        if source is None or (self.pushed is None and not self.scan.top) or self._compares_shifted_instants():
             return None
         types = self.types_in_file
         strict = self.scan.options.strict_index
@@ -136,8 +138,7 @@ class RowEvidence:
 
     def index_without_predicate(self) -> StoredIndex | None:
         """The file index for a scan without a predicate. The index is opened only when it is used."""
-        source = self.file.embedded_index if self.file.index is None else self.file.index
-        is_on = self.scan.table_schema.is_on("file-index.read.enabled", default=True)
-        if source is None or self.pushed is not None or not is_on:
+        source = self._index_source()
+        if source is None or self.pushed is not None:
             return None
         return StoredIndex(source, None, {name: str(kind) for name, kind in self.types_in_file.items()})
