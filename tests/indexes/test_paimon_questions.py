@@ -62,6 +62,15 @@ COLUMNS: dict[str, Column] = {
         [datetime.date(1970, 1, 1), datetime.date(2020, 1, 1)],
         lambda day: (day - datetime.date(1970, 1, 1)).days,
     ),
+    **{
+        f"TIME({precision})": Column(
+            pa.time32("ms"),
+            [datetime.time(10), datetime.time(10, 0, 0, 1000), datetime.time(11)],
+            [datetime.time(10, 0, 0, micros) for micros in (0, 500, 1000, 1500)],
+            lambda time: 1000 * (3600 * time.hour + time.second) + time.microsecond // 1000,
+        )
+        for precision in (3, 9)
+    },
     "DOUBLE": Column(pa.float64(), FLOATS, FLOATS, bits(8), (*ORDER, Op.IS_NAN)),
     "FLOAT": Column(
         pa.float32(), [*FLOATS[:4], float(np.float32(0.1)), *FLOATS[5:]], [*FLOATS, 1e300], bits(4), (*ORDER, Op.IS_NAN)

@@ -21,7 +21,7 @@ from paimon_tables import PaimonTable, serialized
 
 import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
-from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
+from orcidx.paimon import DeletionVector, build_file_index, open_table, read_file_index, write_deletion_vectors
 from orcidx.paimon_table.read import orc_rows, plan, shared_reading
 from orcidx.predicate import col
 from orcidx.scanner import small_filter
@@ -564,6 +564,19 @@ def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monk
     assert sorted(scan.to_table()["v"].to_pylist()) == [1, 1, 1, 1, 1, 2, 2]
     assert made.count("map_fields") == 2
     assert made.count("split_where") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_indexes_that_are_built_later_have_all_digits_of_times_in_a_map(table: PaimonTable, form: str) -> None:
+    moments = [datetime.datetime(2026, 1, 1, 0, 0, 0, micros) for micros in (0, 5, 10)]
+    table.schema({0: ("id", "INT"), 1: ("m", {"type": "MAP", "key": "STRING NOT NULL", "value": "TIMESTAMP(6)"})})
+    maps = pa.array([[("k", moment)] for moment in moments], pa.map_(pa.string(), pa.timestamp("us")))
+    table.add(f"a.{form}", pa.table({"id": pa.array([0, 1, 2], pa.int32()), "m": maps}), _VALUE_STATS_COLS=["id"])
+    table.commit()
+    open_table(str(table.path)).rewrite_file_index(spec={"bsi": {"m[k]": {}}})
+    (file,) = open_table(str(table.path)).files()
+    index = read_file_index(file.embedded_index or file.index, types={"m[k]": "TIMESTAMP(6)"}).index("m[k]", "bsi")
+    assert [index.evaluate("eq", [moment]).rows.to_array().tolist() for moment in moments] == [[0], [1], [2]]
 
 
 def _small_table(table: PaimonTable, files: int = 6) -> None:

@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
+
+import pyarrow as pa
 
 from orcidx.errors import (
     CommitConflict,
@@ -42,6 +44,7 @@ from orcidx.paimon_table.metadata.manifest import ADD, Place, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
+from orcidx.paimon_table.read.shared_reading import finest_unit
 from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import Where, bind, parse
@@ -53,8 +56,6 @@ from orcidx.storage.folder import Folder
 __all__ = ["BuiltIndex", "IndexRewritePlan", "IndexTask", "commit_rewrite", "plan_index_rewrite", "rewrite_file_index"]
 
 KIND = "COMPACT"
-Unit = Literal["s", "ms", "us", "ns"]
-_UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ class IndexTask:
 
     def _container(self) -> bytes:
         columns = columns_of(self.spec)
-        finest = [(self.types[name].precision + 2) // 3 for name in columns if self.types[name].root in _TIMES]
-        unit = _UNITS[max(finest, default=0)]
+        unit = finest_unit(pa.schema([(name, self.types[name].arrow_type) for name in columns]))
         if self.name.lower().endswith(".orc"):
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
@@ -123,9 +123,6 @@ class IndexTask:
                 f"{self.rows}"
             )
         return builder.finish().to_bytes()
-
-
-_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -13,14 +13,24 @@ from orcidx.paimon.data_types import TEXTS, DataField
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.read.evolution import FileWhere, split_where
 from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.predicate.nodes import NANOS
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.top_rows import SortKey
 
-__all__ = ["ScanFacts", "Shared", "SharedReading", "shared_reading", "small_files", "table_arrow_schema", "table_bound"]
+__all__ = [
+    "ScanFacts",
+    "Shared",
+    "SharedReading",
+    "finest_unit",
+    "shared_reading",
+    "small_files",
+    "table_arrow_schema",
+    "table_bound",
+]
 
-_UNITS = ("s", "ms", "us", "ns")
+Unit = Literal["s", "ms", "us", "ns"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ def shared_reading(
         "case_sensitive": True,
         "strings": "string",
         "wall_clock_zone": None,
-        "timestamp_unit": _unit(schema),
+        "timestamp_unit": finest_unit(schema),
     }
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)
@@ -133,12 +143,13 @@ def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.
     return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
 
 
-def _unit(schema: pa.Schema) -> str:
+def finest_unit(schema: pa.Schema) -> Unit:
     """The finest timestamp unit that the columns need. Each column is cast to its own unit afterwards."""
-    finest, waiting = 0, list(schema.types)
+    finest: Unit = "s"
+    waiting = list(schema.types)
     while waiting:
         kind = waiting.pop()
         waiting.extend(kind.field(i).type for i in range(kind.num_fields))
-        if pa.types.is_timestamp(kind):
-            finest = max(finest, _UNITS.index(kind.unit))
-    return _UNITS[finest]
+        if pa.types.is_timestamp(kind) and NANOS[kind.unit] < NANOS[finest]:
+            finest = kind.unit
+    return finest
