@@ -18,7 +18,15 @@ from orcidx.paimon_table.commit.table_state import (
     live_entries,
     read_manifest_file,
 )
-from orcidx.paimon_table.metadata.manifest import DELETE, DELETION_VECTORS, IndexEntry, Place, file_entry, index_entry
+from orcidx.paimon_table.metadata.manifest import (
+    DELETE,
+    DELETION_VECTORS,
+    IndexEntry,
+    Place,
+    file_entry,
+    file_place,
+    index_entry,
+)
 from orcidx.paimon_table.read.table_paths import index_path
 
 __all__ = ["check_candidate"]
@@ -48,7 +56,7 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         raise StorageError(
             f"the written manifests have {rows} rows instead of {document['totalRecordCount']}; nothing is committed"
         )
-    by_name = {file.entry.place: file for file in live.values()}
+    by_name = {file_place(file.entry): file for file in live.values()}
     _check_index(state, change, document, by_name)
     for new in change.new_files:
         check_size(state, new.path, new.size)
@@ -91,12 +99,13 @@ def _check_order(delta: list[ManifestFile]) -> None:
     for manifest in delta:
         added = set()
         for entry in manifest.entries:
-            if entry.kind == DELETE and entry.place in added:
+            place = file_place(entry)
+            if entry.kind == DELETE and place in added:
                 raise StorageError(
                     f"in the manifest, the entry that adds {entry.name} comes before the entry that deletes it; "
                     "nothing is committed"
                 )
-            added.add(entry.place)
+            added.add(place)
 
 
 def _check_index(state: TableState, change: Change, document: Mapping[str, Any], live: Mapping[Any, LiveFile]) -> None:

@@ -24,7 +24,7 @@ from orcidx.paimon_table.commit.deletion_files import merged_index
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
-from orcidx.paimon_table.metadata.manifest import Place
+from orcidx.paimon_table.metadata.manifest import Place, file_place
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan, matching_rows
 from orcidx.paimon_table.read.shared_reading import table_bound
@@ -163,7 +163,7 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
                 "rows",
                 file=task.file.path,
             )
-        tasks.append(DeleteTask(task.file.entry.place, task.file.rows, task, scan))
+        tasks.append(DeleteTask(file_place(task.file.entry), task.file.rows, task, scan))
     return tasks
 
 

@@ -21,6 +21,7 @@ from orcidx.paimon_table.metadata.manifest import (
     IndexEntry,
     Place,
     file_entry,
+    file_place,
     index_entry,
     manifest_info,
     unknown_fields,
@@ -104,7 +105,7 @@ class TableState:
     @property
     def by_place(self) -> dict[Place, LiveFile]:
         """The live files by partition, bucket and name."""
-        return {file.entry.place: file for file in self.live.values()}
+        return {file_place(file.entry): file for file in self.live.values()}
 
     @property
     def rows(self) -> int:

@@ -28,6 +28,7 @@ __all__ = [
     "Place",
     "RowStats",
     "file_entry",
+    "file_place",
     "index_entry",
     "live_files",
     "manifest_info",
@@ -107,11 +108,6 @@ class FileEntry:
     first_row_id: int | None = None
     written_columns: tuple[str, ...] | None = None
 
-    @property
-    def place(self) -> Place:
-        """The partition, the bucket and the name of the file. It stays the same when the file's index is rewritten."""
-        return self.partition, self.bucket, self.name
-
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """The identity of the file in this entry. The entry that deletes a file has the same identity as the entry that
@@ -125,6 +121,11 @@ class FileEntry:
             self.embedded_index,
             self.external_path,
         )
+
+
+def file_place(entry: FileEntry) -> Place:
+    """The place of the file in this entry. It stays the same when the file's index is rewritten."""
+    return entry.partition, entry.bucket, entry.name
 
 
 @dataclass(frozen=True)

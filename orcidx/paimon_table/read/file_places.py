@@ -8,7 +8,7 @@ from typing import Any
 from orcidx.errors import CorruptFile, FileGone, located
 from orcidx.paimon.data_types import TEXTS
 from orcidx.paimon_table.metadata.files import TableFiles
-from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry, Place
+from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry, Place, file_place
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
 from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, decoded_partition, index_path
@@ -50,7 +50,7 @@ class FilePlaces:
         partition = _partition_by_name(self._schema, values)
         if self._deletions is None:
             self._deletions = self._deletion_files(self._index_files())
-        deletion = self._deletions.get(entry.place)
+        deletion = self._deletions.get(file_place(entry))
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
