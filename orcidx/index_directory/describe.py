@@ -70,8 +70,11 @@ class IndexDescription(Summary):
     @property
     def index_bytes(self) -> int:
         """Bytes of all index files and embedded indexes of fresh files."""
-        fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
-        return int(pc.sum(fresh["index_size"]).as_py() or 0)
+        return int(pc.sum(self._fresh["index_size"]).as_py() or 0)
+
+    @property
+    def _fresh(self) -> pa.Table:
+        return self.files.filter(pc.equal(self.files["state"], "fresh"))
 
     @property
     def headline(self) -> str:
@@ -96,8 +99,7 @@ class IndexDescription(Summary):
             yield Section(title, [(_line(row),) for row in found])
 
     def _count(self, kind: str, column: str) -> int:
-        fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
-        return int(pc.sum(pc.equal(pc.list_flatten(fresh["indexes"]), f"{kind} of {column}")).as_py() or 0)
+        return int(pc.sum(pc.equal(pc.list_flatten(self._fresh["indexes"]), f"{kind} of {column}")).as_py() or 0)
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON values."""

@@ -28,6 +28,7 @@ from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import last_evaluated
 from orcidx.scanner.scan import Scan
 from orcidx.spellings import size_text
@@ -133,10 +134,14 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
         "index_bytes": found["index_bytes"] + sum(file.index_bytes for file in explanation.files),
     }
     found["skipped"] = [{"name": name, "rows": rows} for name, rows in _skipped(explanation).items()]
-    found["notes"] = [f"{note.kind}: {note.source}: {note.text}" for note in explanation.notes if note.stripe is None]
+    found["notes"] = [_note_text(note) for note in explanation.notes if note.stripe is None]
     own = explanation if job.file_index is None else Scan((replace(job, file_index=None),), request, None).explain()
     kept = {stage.name: stage.after for stage in own.funnel}["rows"]
     found["alone"] = [*found["alone"], {"name": ORC_EVIDENCE, "rows": kept}]
+
+
+def _note_text(note: Note) -> str:
+    return f"{note.kind}: {note.source}: {note.text}"
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
@@ -276,7 +281,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         funnel=_funnel(table, examined),
         skipped_by=dict(skipped.most_common()),
         alone=_effects(pruned, table, found),
-        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in pruned.plan.notes), *shown),
+        notes=(*map(_note_text, pruned.plan.notes), *shown),
         index_bytes=_sum(examined["index_bytes"]),
         files=table,
     )

@@ -18,6 +18,8 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, Unsupported
 
 __all__ = [
+    "ARROW_BINARIES",
+    "ARROW_TEXTS",
     "BINARIES",
     "BYTE_STRINGS",
     "INTEGERS",
@@ -91,6 +93,14 @@ _ARROW: dict[str, pa.DataType] = {
     "DATE": pa.date32(),
     "TIME": pa.time32("ms"),
 }
+ARROW_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+ARROW_BINARIES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+"""Tests whether an Arrow type has texts, and whether it has bytes."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
-from orcidx.paimon.data_types import BINARIES, INTEGERS, TEXTS, TIMESTAMPS, DataType
+from orcidx.paimon.data_types import ARROW_BINARIES, ARROW_TEXTS, BINARIES, INTEGERS, TEXTS, TIMESTAMPS, DataType
 from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
 from orcidx.paimon.roaring_writer import group_rows
 from orcidx.predicate.nodes import NANOS
@@ -214,7 +214,7 @@ def map_values(array: pa.Array, key: str) -> pa.Array:
 # ---------------------------------------------------------------------- conversion
 
 
-def value_buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
+def value_buffer(array: pa.Array, dtype: npt.DTypeLike, width: int = 1) -> npt.NDArray[Any]:
     """The values' buffer, with ``width`` numbers of ``dtype`` per value. The values of nulls are undefined."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
@@ -322,14 +322,13 @@ def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
 
 
 def _texts(array: pa.Array, kind: KeyType) -> Any:
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) and array.type != pa.string_view():
+    if not any(is_kind(array.type) for is_kind in ARROW_TEXTS):
         return None
     return array.cast(pa.large_string()).cast(pa.large_binary())
 
 
 def _binaries(array: pa.Array, kind: KeyType) -> Any:
-    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
-    if not any(is_kind(array.type) for is_kind in kinds):
+    if not any(is_kind(array.type) for is_kind in ARROW_BINARIES):
         return None
     return array.cast(pa.large_binary())
 

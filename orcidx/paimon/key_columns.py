@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
+from orcidx.paimon.data_types import ARROW_BINARIES, ARROW_TEXTS, BYTE_STRINGS, TIMESTAMPS, DataType
 from orcidx.paimon.key_arrays import byte_buffers, value_buffer
 from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
 from orcidx.predicate.nodes import NANOS
@@ -76,16 +76,10 @@ def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
 
 
 def _bytes_column(array: pa.Array, nulls: npt.NDArray[np.uint8]) -> Column:
-    if not _is_text_or_bytes(array.type):
+    if not any(is_kind(array.type) for is_kind in (*ARROW_TEXTS, *ARROW_BINARIES)):
         raise InvalidQuery(f"values of type {array.type} are neither text nor bytes")
     ends, values = byte_buffers(array.cast(pa.large_binary()))
     return BYTES, nulls, ends, values, None
-
-
-def _is_text_or_bytes(arrow: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    views = (pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-    return any(is_kind(arrow) for is_kind in kinds + views)
 
 
 def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:

@@ -294,8 +294,8 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
         ]
         if left and isinstance(error, (CommitConflict, CommitUncertain)):
             error.left_behind = (*error.left_behind, *left)
-        elif left:
-            error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
+        else:
+            _note_left(error, left)
         raise
 
 
@@ -310,9 +310,13 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
             left = _stored_sidecars(plan)
         except (OrcidxError, OSError):
             left = ["the sidecars cannot be listed, because the storage fails"]
-        if left:
-            error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
+        _note_left(error, left)
         raise
+
+
+def _note_left(error: BaseException, left: Sequence[str]) -> None:
+    if left:
+        error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
 
 
 def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:

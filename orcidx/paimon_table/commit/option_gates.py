@@ -243,19 +243,24 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
 
 def gate_of(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
     """Returns how an operation treats an option with this value."""
-    gate = GATES.get(option)
-    if gate is None:
-        if option in HONOURED:
-            return "honoured"
-        if option in HARMLESS:
-            return "harmless"
-        found = [gate for pattern, gate in _PATTERNS if pattern.fullmatch(option)]
-        if not found:
-            return "unknown"
-        gate = found[0]
-    if gate is None or operation not in gate.operations:
-        return "harmless" if gate else "honoured"
+    gate = _listed_gate(option)
+    if not isinstance(gate, Gate):
+        return gate or "unknown"
+    if operation not in gate.operations:
+        return "harmless"
     return "honoured" if value.strip().lower() in gate.values else "refused"
+
+
+def _listed_gate(option: str) -> Gate | Literal["harmless", "honoured"] | None:
+    """The gate of an option, or how changes treat an option without a gate. The result is None for an unknown
+    option."""
+    if option in GATES:
+        return GATES[option]
+    if option in HONOURED:
+        return "honoured"
+    if option in HARMLESS:
+        return "harmless"
+    return next((gate or "honoured" for pattern, gate in _PATTERNS if pattern.fullmatch(option)), None)
 
 
 def is_known(option: str) -> bool:
@@ -275,6 +280,7 @@ def check_options(options: Mapping[str, str], operation: Operation, admitted: Se
                 f"option is harmless, pass allow_options=[{option!r}]"
             )
         if found == "refused":
-            gate = GATES.get(option) or next(g for p, g in _PATTERNS if g is not None and p.fullmatch(option))
+            gate = _listed_gate(option)
+            assert isinstance(gate, Gate)
             allowed = f" (only {' or '.join(map(repr, gate.values))})" if gate.values else ""
             raise Unsupported(f"{operation} does not support {option} = {value!r}{allowed}: {gate.why}")

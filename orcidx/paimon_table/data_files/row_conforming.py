@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import LONGEST_TYPE, TEXTS, DataField
+from orcidx.paimon.data_types import ARROW_BINARIES, ARROW_TEXTS, LONGEST_TYPE, TEXTS, DataField
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.data_files.column_statistics import physical
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
@@ -115,8 +115,8 @@ def _is_alike(given: pa.DataType, kind: pa.DataType) -> bool:
         (pa.types.is_floating,),
         (pa.types.is_date,),
         (pa.types.is_time,),
-        (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-        (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view),
+        ARROW_TEXTS,
+        ARROW_BINARIES,
     )
     for family in families:
         if any(is_kind(kind) for is_kind in family):

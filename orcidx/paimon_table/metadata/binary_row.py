@@ -48,7 +48,7 @@ class BinaryRow:
             raise CorruptFile("a BinaryRow is cut off")
         (self.fields,) = struct.unpack_from(">i", data)
         self._data = memoryview(data)[4:]
-        self._slots = (self.fields + 71) // 64 * 8
+        self._slots = _null_area(self.fields)
         if self.fields < 0 or self._slots + 8 * self.fields > len(self._data):
             raise CorruptFile(f"a BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
@@ -114,6 +114,11 @@ class BinaryRow:
         return decimal.Decimal(unscaled).scaleb(-data_type.scale, _EXACT)
 
 
+def _null_area(fields: int) -> int:
+    """The size of the null area in bytes. The slots follow it."""
+    return (fields + 71) // 64 * 8
+
+
 def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
     """The bytes of a row. Values have the form of ``BinaryRow``. ``None`` means null.
 
@@ -121,7 +126,7 @@ def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
     if they are null, as in Java. Nested types can only be null. Raises ``Unsupported`` for a value that its type cannot
     store.
     """
-    slots = (len(types) + 71) // 64 * 8
+    slots = _null_area(len(types))
     row = bytearray(slots + 8 * len(types))
     for i, (data_type, value) in enumerate(zip(types, values, strict=True)):
         if value is None:

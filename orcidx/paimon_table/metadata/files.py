@@ -76,7 +76,7 @@ class TableFiles:
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
         """Reads and parses a file. Adds the file's name to errors."""
-        source = self.root.below(path)
+        source = self.source(path)
         try:
             return parse(read_whole(source))
         except OrcidxError as error:
