@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import orcidx
-from orcidx.explain.pictures import EVIDENCE, rows_ruled_out
+from orcidx.explain.pictures import EVIDENCE, look_of, rows_ruled_out
 
 WHERE = "user = 4242 or (at between 60000 and 61500 and city = 'city7')"
 COLOURS = {"k": "#1f9d63", "s": "#3d7cb5", "g": "#8fb4d2", "b": "#e0a03c", "f": "#22477a", "d": "#cc5b42"}
@@ -34,8 +34,6 @@ def explained() -> orcidx.Explanation:
 
 
 def picture(explanation: orcidx.Explanation) -> str:
-    from orcidx.explain.pictures import look_of
-
     groups = [group for stripe in explanation.files[0].stripes for group in stripe.row_groups]
     looks = [look_of(group) for group in groups]
     step = CELL + GAP

@@ -134,8 +134,7 @@ def with_dictionary(distinct: int, share: float, payload: int, rng: np.random.Ge
             texts[:3] = "0" * TEXT, "f" * TEXT, wanted if stripe < share * STRIPES else "7" + "0" * (TEXT - 1)
             rows = {"name": np.concatenate([texts, rng.choice(texts, ROWS - distinct)])}
             rows |= {f"x{n}": rng.random(ROWS) for n in range(payload)}
-            for name in ("name",):
-                rng.shuffle(rows[name])
+            rng.shuffle(rows["name"])
             writer.write(pa.table(rows))
             writer.end_stripe()
     return buffer.getvalue(), wanted

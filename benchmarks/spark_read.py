@@ -322,7 +322,6 @@ def main() -> None:
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "4g"}
     spark = orcidx_spark.session(given.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
-    good = True
     with tempfile.TemporaryDirectory() as scratch:
         good = measured(spark, given, given.folder or Path(scratch))
     if not given.only_data:

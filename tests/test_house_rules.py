@@ -60,7 +60,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "orc_writer/column_tree.ColumnWriter": (9, 14),
         "paimon_table/metadata/files.TableFiles": (2, 13),
         "pruning/selection.RowSelection": (0, 17),
-        "spark/sessions/hadoop_files.SessionFiles": (5, 19),
+        "spark/sessions/hadoop_files.SessionFiles": (5, 18),
         "storage/arrow_backend.ArrowStore": (2, 17),
         "storage/fsspec_backend.FsspecStore": (4, 20),
         "storage/hadoop_store.HadoopStore": (1, 21),

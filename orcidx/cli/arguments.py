@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -36,8 +36,6 @@ __all__ = [
     "top_option",
     "where_option",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 file_argument = click.argument("file")
 sources_argument = click.argument("sources", nargs=-1, required=True)

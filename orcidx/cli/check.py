@@ -112,11 +112,12 @@ def validate(directory: str, as_json: bool, storage_options: tuple[str, ...]) ->
     options = parse_storage_options(storage_options) or None
     with progress("indexes", None):
         found = describe_indexes(directory, verify=True, storage_options=options)
+    good = set(found.states) <= {"fresh"}
     if as_json:
-        print_json({**found.to_dict(), "ok": set(found.states) <= {"fresh"}})
+        print_json({**found.to_dict(), "ok": good})
     else:
         click.echo(str(found))
-    return 0 if set(found.states) <= {"fresh"} else 1
+    return 0 if good else 1
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,15 +59,12 @@ def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
             for name in _PARTS
             if (size := getattr(found, name))
         ]
-        rows.append(["(file)", "", *(_sum(found.columns, kind) for kind in kinds), found.bytes, _share(1, 1)])
+        totals = [sum(one.streams.get(kind, 0) for one in found.columns) for kind in kinds]
+        rows.append(["(file)", "", *totals, found.bytes, _share(1, 1)])
         names = ["column", "type", *(kind.lower() for kind in kinds), "bytes", "share"]
         tables.show(file.source.name, names, rows, {**found.to_dict(), "file": file.source.name})
 
     each_file(files, show)
-
-
-def _sum(columns: Sequence[Any], kind: str) -> int:
-    return sum(one.streams.get(kind, 0) for one in columns)
 
 
 def _share(part: int, whole: int) -> str:

@@ -177,7 +177,7 @@ def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -
         return WriteNode(kind=_PLAIN[type_], path=path, type=type_)
     if type_ in _CAST:
         target, name = _CAST[type_]
-        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), target, name)
+        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), name)
     if types.is_timestamp(type_):
         return _timestamp(type_, path, options)
     if types.is_decimal(type_):
@@ -194,13 +194,14 @@ def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -
         return _nested(type_, path, options)
     if is_view(type_):
         target = pa.large_string() if type_ == pa.string_view() else pa.large_binary()
-        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), target, None)
+        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), None)
     return _odd(type_, path, options)
 
 
-def _cast(node: WriteNode, target: pa.DataType, name: str | None) -> WriteNode:
+def _cast(node: WriteNode, name: str | None) -> WriteNode:
+    """The node, with a cast of its arrays to its type. ``name``: the Arrow type of the arrays, if it is kept."""
     own = ((OWN_TYPE, name),) if name else ()
-    return replace(node, attributes=own, convert=(lambda array: array.cast(target), *node.convert))
+    return replace(node, attributes=own, convert=(lambda array: array.cast(node.type),))
 
 
 def _timestamp(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
@@ -228,7 +229,7 @@ def _decimal(type_: pa.DataType, path: tuple[str, ...]) -> WriteNode:
         )
     target = pa.decimal128(precision, scale)
     node = WriteNode(kind=TypeKind.DECIMAL, path=path, type=target, precision=precision, scale=scale)
-    return node if type_ == target else _cast(node, target, None)
+    return node if type_ == target else _cast(node, None)
 
 
 def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
@@ -289,13 +290,12 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
     """Raises an error for types that ORC does not have, unless an option says how to write them."""
     types = pa.types
     place = ".".join(path)
-    own = ((OWN_TYPE, str(type_)),)
     if type_ == pa.uint64():
         if options.uint64 == "decimal":
             node = WriteNode(kind=TypeKind.DECIMAL, path=path, type=pa.decimal128(20, 0), precision=20)
-            return _cast(node, pa.decimal128(20, 0), "uint64")
+            return _cast(node, "uint64")
         if options.uint64 == "long":
-            return _cast(WriteNode(kind=TypeKind.LONG, path=path, type=pa.int64()), pa.int64(), "uint64")
+            return _cast(WriteNode(kind=TypeKind.LONG, path=path, type=pa.int64()), "uint64")
         raise Unsupported('ORC has no uint64; pass uint64="long" or uint64="decimal"', column=place)
     if types.is_time(type_) or types.is_duration(type_):
         if options.time != "long":
@@ -305,7 +305,7 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
             kind=TypeKind.LONG,
             path=path,
             type=pa.int64(),
-            attributes=own,
+            attributes=((OWN_TYPE, str(type_)),),
             convert=(lambda array: array.cast(target).cast(pa.int64()),),
         )
     if types.is_null(type_):
@@ -313,5 +313,5 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
             raise Unsupported(
                 'ORC has no type for columns of nulls; pass null_type="string", or cast the column', column=place
             )
-        return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), pa.string(), "null")
+        return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), "null")
     raise Unsupported(f"ORC has no type for Arrow's {type_}; cast the column", column=place)

@@ -22,7 +22,7 @@ cdef class ChunkedStream:
     cdef size_t chunks
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
-    cdef bint shrinks  # whether a probe of the current stretch became smaller when it was compressed
+    cdef bint shrinks  # whether the probe of the current stretch became smaller when it was compressed
     cdef Favour favour
     cdef bint joined  # bytes of other streams may wait here, even more than one chunk
     cdef int64_t values  # how many values the bytes represent, if the column gives this number; otherwise 0

@@ -22,7 +22,6 @@ cdef enum:
     HEADER = 3
     # The first chunk of a stretch of sixteen chunks is always compressed. If it does not become smaller, the other
     # chunks of the stretch are stored uncompressed.
-    PROBED = 1
     STRETCH = 16
     LEAST_TRIED = 1024  # the least bytes of a chunk for which several levels are tried
     SAMPLE = 1 << 16  # for longer chunks the levels are tried only on this many bytes at the beginning
@@ -36,6 +35,11 @@ cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
     """The size in the file of a compressed chunk of ``written`` bytes. If ``written`` is 0, the chunk is stored
     uncompressed."""
     return written if written else <int64_t>length
+
+
+cdef inline bint is_smaller(Py_ssize_t written, size_t length) noexcept nogil:
+    """Whether a chunk of ``length`` bytes became so much smaller that the chunks after it are compressed, too."""
+    return written != 0 and <size_t>written <= length - length // 50
 
 
 cdef inline Py_ssize_t keep_shorter(
@@ -133,14 +137,14 @@ cdef class ChunkedStream:
         cdef Py_ssize_t written = 0
         cdef Favour favour = Favour(0, 0)
         self._grow_out(length + HEADER)
-        if self.chunks % STRETCH < PROBED:
+        if self.chunks % STRETCH == 0:
             written = self._try_levels(self.raw + at, length, self.out + self.out_size + HEADER, &favour)
         elif self.shrinks:
             written = self._compress(self.raw + at, length, self.out + self.out_size + HEADER, self.favour)
         return self._put_chunk(NULL, written, at, length, favour)
 
     cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, Favour favour) except -1 nogil:
-        """Compresses a chunk at the level that was best for the previous probes."""
+        """Compresses a chunk at the level that was best for the probe of its stretch."""
         if favour.faster >= 0 and favour.narrow >= 0:
             return self.compressor.compress(raw, length, out)
         if favour.narrow < favour.faster:
@@ -179,13 +183,9 @@ cdef class ChunkedStream:
         """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place. 0 means that the chunk is
         stored uncompressed."""
         self._grow_out(length + HEADER)
-        if self.chunks % STRETCH < PROBED:
-            if self.chunks % STRETCH == 0:
-                self.shrinks = False
-                self.favour = Favour(0, 0)
-            self.favour.faster += favour.faster
-            self.favour.narrow += favour.narrow
-            self.shrinks |= written != 0 and <size_t>written <= length - length // 50
+        if self.chunks % STRETCH == 0:
+            self.favour = favour
+            self.shrinks = is_smaller(written, length)
         if written == 0:
             memcpy(self.out + self.out_size + HEADER, self.raw + at, length)
         elif packed != NULL:
@@ -372,32 +372,26 @@ cdef class OutStream(ChunkedStream):
 
     def is_probe(self, size_t number):
         """Whether a waiting chunk is a probe. The result of a probe decides on the chunks after it."""
-        return (self.chunks + number) % STRETCH < PROBED
+        return (self.chunks + number) % STRETCH == 0
 
     def squeeze(self, size_t number):
-        """Compresses a waiting chunk, unless the probes of its stretch did not become smaller. Several threads may call
+        """Compresses a waiting chunk, unless the probe of its stretch did not become smaller. Several threads may call
         this for different chunks."""
         cdef size_t chunk = self.chunks + number
         cdef size_t first = chunk - chunk % STRETCH
-        cdef size_t i
-        cdef bint probe = chunk % STRETCH < PROBED
-        cdef bint tries = probe
-        cdef Favour favour = self.favour if first < self.chunks else Favour(0, 0)
+        cdef bint probe = chunk == first
+        cdef bint tries = True
+        cdef Favour favour = self.favour
         cdef Py_ssize_t written
         cdef uint8_t* packed
         cdef const uint8_t* raw
         if number >= self.waiting_count:
             raise IndexError(number)
-        if not tries:
-            if first + PROBED <= self.chunks:               # all probes were written
-                tries = self.shrinks
-            else:
-                tries = first < self.chunks and self.shrinks
-                for i in range(max(first, self.chunks), first + PROBED):
-                    written = self.waiting_sizes[i - self.chunks]
-                    favour.faster += self.waiting_favours[i - self.chunks].faster
-                    favour.narrow += self.waiting_favours[i - self.chunks].narrow
-                    tries |= written != 0 and <size_t>written <= self.block - self.block // 50
+        if first < self.chunks:  # the probe is already written
+            tries = self.shrinks
+        elif not probe:
+            tries = is_smaller(self.waiting_sizes[first - self.chunks], self.block)
+            favour = self.waiting_favours[first - self.chunks]
         if not tries:
             return
         with nogil:

@@ -71,14 +71,14 @@ def compression_kind(name: str | None) -> CompressionKind:
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
     """The compressor of chunks. The result is None for the codec NONE. Raises ``InvalidQuery`` for a level that the
     codec does not have, and ``Unsupported``, with the name of the package, if a package is missing."""
+    lowest, highest, number = _LEVELS.get(kind, (0, 0, 0))
     if level is not None:
-        lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
         if not lowest <= level <= highest or lowest == highest:
             range_ = f"{lowest} to {highest}" if highest else "none"
             raise InvalidQuery(
                 f"compression_level={level!r} is not supported; the levels of {kind.name.lower()} are {range_}"
             )
-    number = level if level is not None else _LEVELS.get(kind, (0, 0, 0))[2]
+        number = level
     if kind is CompressionKind.NONE:
         return None
     if kind is CompressionKind.ZSTD:

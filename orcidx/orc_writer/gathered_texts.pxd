@@ -26,7 +26,7 @@ cdef inline int64_t find_texts(
     """Computes where the texts of rows begin in ``data``. Also computes where each text ends if the texts are placed
     one after the other. Earlier texts end at ``ends[0]``. Returns the first row whose index is outside the dictionary,
     or -1. Prefetches the texts."""
-    cdef int64_t row, index, total = ends[0], wrong = -1
+    cdef int64_t row, index, total = ends[0]
     cdef bint nulls = rows.validity != NULL
     cdef int64_t far = rows.length - 64
     for row in range(first, last):
@@ -44,7 +44,7 @@ cdef inline int64_t find_texts(
             total += offsets[index + 1] - offsets[index]
             text_prefetch(data + offsets[index + 1])
         ends[0] = total
-    return wrong
+    return -1
 
 
 cdef class GatheredTexts:

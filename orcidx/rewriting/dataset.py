@@ -206,11 +206,10 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
     if not isinstance(source, pa.Table | pa.RecordBatch):
         return None
     found: Counter[PartitionKey] = Counter()
-    only = source.select(list(names)) if names else source
     if not names:
         found[()] = source.num_rows
         return found
-    marked = pa.table({**{name: only[name] for name in names}, "": pa.nulls(source.num_rows)})
+    marked = pa.table({**{name: source[name] for name in names}, "": pa.nulls(source.num_rows)})
     for batch in marked.to_batches():
         for key, rows in split_batch(batch, names):
             found[key] += rows.num_rows

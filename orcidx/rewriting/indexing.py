@@ -90,7 +90,7 @@ class Indexer:
         return [top for top in self.reader.root.children if self.everything or top.ids & self.columns]
 
     @cached_property
-    def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions, pa.Schema]:
+    def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions]:
         names = [top.path[:1] for top in self._tops]
         schema = make_scan([self._job(None)], names, None, limit=None, row_numbers=False, schema=None,
                            options=self.options).schema  # fmt: skip
@@ -108,7 +108,7 @@ class Indexer:
         kinds = [node.kind for top in self._tops for node in top.walk()]
         if [node.kind for node in root.all_nodes][1:] != kinds:
             raise CannotPatch("the file has types that orcidx writes as other types", file=self.reader.name)
-        return names, root, options, schema
+        return names, root, options
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
@@ -125,7 +125,7 @@ class Indexer:
         return FileJob(self.source, stripes=chosen, fingerprint=self.reader.fingerprint)
 
     def _batches(self, stripe: int) -> Iterator[pa.RecordBatch]:
-        names, _, _, _ = self._request
+        names, _, _ = self._request
         scan = make_scan(
             [self._job(stripe)], names, None, limit=None, row_numbers=False, schema=None, options=self.options
         )
@@ -134,7 +134,7 @@ class Indexer:
     def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
         """Returns ``data`` of the stripe with its new indexes. Also returns the new statistics of its columns if all
         indexes are computed again, and otherwise an empty list."""
-        _, root, options, _ = self._request
+        _, root, options = self._request
         writer = StripeWriter(root, options, None, name=self.reader.name)
         for batch in self._batches(stripe.number):
             self._check_days(batch)

@@ -201,7 +201,7 @@ def rewrite(
     groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
     if not overwrite:
         _refuse_existing(groups)
-    job = _Job(request, read or ReadOptions(), verify, dry_run, progress, dict(storage_options or {}))
+    job = _Job(request, read or ReadOptions(), verify, dry_run, progress)
     return Rewritten(tuple([job.run(place, files) for place, files in groups]), dry_run)
 
 
@@ -266,7 +266,6 @@ class _Job:
     verify: bool
     dry_run: bool
     progress: bool | None
-    storage_options: Mapping[str, Any]
 
     def run(self, target: Source, files: Sequence[Source]) -> RewrittenFile:
         with open_inputs(files, self.read) as inputs:

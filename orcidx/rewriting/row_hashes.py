@@ -112,7 +112,7 @@ def _values(array: Any) -> Words:
     if not width:
         return np.zeros(len(array), np.uint64)
     if width > 8 or types.is_fixed_size_binary(kind):
-        return _wide(array, kind.bit_width // 8)
+        return _wide(array, width)
     data = np.frombuffer(array.buffers()[1], np.dtype(f"u{width}"), len(array), array.offset * width)
     return _mixed(data.astype(np.uint64) + _B)
 

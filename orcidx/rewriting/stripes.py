@@ -132,7 +132,8 @@ class StoredStripe:
             out = outs.get((node.id, kind))
             offsets = np.zeros(len(matrix), np.int64)
             if out is not None:
-                offsets = out.raw_offsets(matrix[:, at], matrix[:, at + 1] if compressed else None)
+                within = matrix[:, at + 1] if compressed else None
+                offsets = raw_positions(matrix[:, at], within, out.starts, out.bounds, out.length)
             now_compressed = framing.kind is not CompressionKind.NONE
             columns += _new_positions(out, offsets, now_compressed)
             width = spec.shape.positions(compressed=compressed)
@@ -188,7 +189,6 @@ class _Stream:
     bounds: Int64s
     length: int
     digest: int
-    framed: bool
 
     @staticmethod
     def recompress(data: memoryview, codec: Codec | None, block: int, framing: Framing, name: str) -> _Stream:
@@ -201,10 +201,7 @@ class _Stream:
             bounds.append(bounds[-1] + len(chunk))
         stream.finish()
         numbers = np.array(starts, np.int64), np.array(bounds, np.int64)
-        return _Stream(stream, *numbers, len(data), digest, codec is not None)
-
-    def raw_offsets(self, offsets: Int64s, within: Int64s | None) -> Int64s:
-        return raw_positions(offsets, within, self.starts, self.bounds, self.length)
+        return _Stream(stream, *numbers, len(data), digest)
 
 
 def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds: Int64s, length: int) -> Int64s:

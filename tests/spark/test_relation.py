@@ -20,11 +20,11 @@ from orcidx.spark.sessions.hadoop_files import SessionFiles
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
     """Returns the relation of files whose path matches ``kept``, and the names that Spark looks up for it."""
     whole = relation_of(spark, str(path))
-    listing = whole.listing()
+    listing = whole.listing
     assert listing is not None
     names = [name for name in listing.names if re.search(kept, name)]
     frame = whole.of_files(names, [name for name in listing.names if name not in names])
-    left = Relation(spark, frame, None).listing()
+    left = Relation(spark, frame, None).listing
     assert left is not None
     assert sorted(left.names) == sorted(names)
     assert frame.schema == whole.frame.schema

@@ -334,7 +334,7 @@ def test_answers_of_the_jvm_are_short_while_files_are_few(count: int) -> None:
     asked: list[int] = []
     relation = Relation(None, None, None)
     relation.__dict__["_location"] = _Files([status.format(number) for number in range(count)], asked)
-    listing = relation.listing()
+    listing = relation.listing
     assert listing is not None
     assert listing.sizes.tolist() == listing.times.tolist() == list(range(count))
     assert len(listing.names) == count

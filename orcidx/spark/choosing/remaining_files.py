@@ -54,7 +54,7 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
-    listing = relation.listing() if alike and given[0].kind in ("path", "hadoop") else None
+    listing = relation.listing if alike and given[0].kind in ("path", "hadoop") else None
     if listing is None:
         client = ClientFiles(list_sources(query.reached))
         return client, client.stores()
@@ -68,7 +68,7 @@ def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Sur
         return as_listed(files)
     if is_connect(relation.spark):
         return listing_of_server(relation.spark, query.path, query.reader_options)
-    return relation.listing()
+    return relation.listing
 
 
 def as_listed(files: ListedFiles) -> Listing:

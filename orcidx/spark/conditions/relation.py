@@ -91,13 +91,9 @@ class Relation:
             location = location.filterPartitions(nothing.get(None))
         return location
 
-    def listing(self) -> Listing | None:
-        """Returns the listing of the files, with few calls to the JVM. Returns None if Spark does not give the
-        files."""
-        return self._listing
-
     @cached_property
-    def _listing(self) -> Listing | None:
+    def listing(self) -> Listing | None:
+        """The listing of the files, made with few calls to the JVM, or None if Spark does not give the files."""
         location = self._location
         if location is None:
             return None

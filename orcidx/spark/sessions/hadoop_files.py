@@ -53,7 +53,7 @@ class SessionFiles:
         self._java = made(spark.sparkContext._gateway, "HadoopFiles", session.sessionState().newHadoopConf())
         self.name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
         self._context = spark.sparkContext
-        self._token = uuid.uuid4().hex
+        self.token = uuid.uuid4().hex
         self._accesses: dict[str, FileAccess] = {}
 
     def knows(self, scheme: str) -> bool:
@@ -125,10 +125,6 @@ class SessionFiles:
         broadcasts its own Hadoop settings in the same way."""
         return self._context.broadcast(AccessByAuthority({authority_of(url): self.access(url) for url in urls}))
 
-    @property
-    def token(self) -> str:
-        return self._token
-
     def _access_of(self, scheme: str, authority: str) -> FileAccess:
         if scheme in ("s3a", "s3", "s3n"):
             return self._s3(authority)
@@ -178,7 +174,7 @@ class SessionFiles:
         return HdfsAccess(authority, user, (host, int(port)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TaskFiles, (self._token,)
+        return TaskFiles, (self.token,)
 
 
 def _found(line: str) -> Found:
@@ -202,7 +198,7 @@ def _translated(thrown: JavaObject, url: str) -> Exception:
     names: set[str] = set()
     link = thrown
     while link is not None and len(names) < 20:
-        names.add(str(link.getClass().getSimpleName()))
+        names.add(type_of(link))
         link = link.getCause()
     text = next(iter(str(thrown.getMessage() or thrown.toString()).splitlines()), "").strip()[:500]
     if names & {"FileNotFoundException", "NoSuchFileException"}:
