@@ -123,7 +123,7 @@ def write_lines(spark: Any, folder: Path, scale: float) -> None:
     whole = spark.read.orc(str(folder / "24 files"))
     whole.repartition(2000).write.mode("overwrite").orc(str(folder / "2,000 files"))
     whole.coalesce(1).sortWithinPartitions("partkey").write.mode("overwrite").orc(str(folder / "one sorted file"))
-    for one in ("24 files", "2,000 files", "one sorted file"):
+    for one in LAYOUTS.values():
         spec = {"bitmap": {"returnflag": {}}, "bloom-filter": {"partkey": {"items": 200_000, "fpp": 0.01}}}
         orcidx_spark.build_file_index(spark, str(folder / one), spec, progress=False).count()
     (folder / "_done").touch()

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["sizes", "streams"]
 
-_PARTS = ("stripe_footers", "stripe_statistics", "footer", "postscript", "other")
-
 
 @click.command()
 @sources_argument
@@ -34,7 +32,7 @@ _PARTS = ("stripe_footers", "stripe_statistics", "footer", "postscript", "other"
 def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
     """Show the bytes of SOURCES (files, directories, globs, URLs, - for standard input) by column, by stream, by kind
     of index, and in the footers."""
-    from orcidx.inspection.sizes import file_sizes
+    from orcidx.inspection.sizes import FILE_PARTS, file_sizes
 
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
@@ -56,7 +54,7 @@ def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
         nothing = [None] * len(kinds)
         rows += [
             [f"({name.replace('_', ' ')})", "", *nothing, size, _share(size, found.bytes)]
-            for name in _PARTS
+            for name in FILE_PARTS
             if (size := getattr(found, name))
         ]
         totals = [sum(one.streams.get(kind, 0) for one in found.columns) for kind in kinds]

@@ -8,12 +8,12 @@ import numpy as np
 from orcidx.orc.foreign import ZEROS
 from orcidx.storage import RangeReader
 
-__all__ = ["MOST_READ_BYTES", "describe_hole", "find_hole"]
+__all__ = ["MOST_READ_BYTES", "READ_BYTES", "describe_hole", "find_hole"]
 
 BLOCK_BYTES = 4096
 """The size of a block of a file system. Only complete blocks of zeros are reported, because single zeros are also
 values."""
-_READ_BYTES = 8 << 20
+READ_BYTES = 8 << 20
 """Bytes of one read, the same as the largest read of a local file."""
 MOST_READ_BYTES = 1 << 30
 """The maximum number of bytes that are searched. The result is only a hint, so it must not take the time of reading a
@@ -25,8 +25,8 @@ def find_hole(storage: RangeReader) -> tuple[int, int] | None:
     in the file. The result is None if there is no such range."""
     size = min(storage.size(), MOST_READ_BYTES)
     longest, start = (0, 0), 0
-    for offset in range(0, size - size % BLOCK_BYTES, _READ_BYTES):
-        length = min(_READ_BYTES, size - size % BLOCK_BYTES - offset)
+    for offset in range(0, size - size % BLOCK_BYTES, READ_BYTES):
+        length = min(READ_BYTES, size - size % BLOCK_BYTES - offset)
         (data,) = storage.read_ranges([(offset, length)])
         filled = np.flatnonzero(np.frombuffer(data, np.int64).reshape(-1, BLOCK_BYTES // 8).any(axis=1))
         for stop in (offset + filled * BLOCK_BYTES).tolist():

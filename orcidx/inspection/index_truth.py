@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.inspection.measure import Measured, columns_below, measure
+from orcidx.inspection.measure import INTEGER_KINDS, LENGTH_KINDS, Measured, columns_below, measure
 from orcidx.inspection.runs import Held, stored_bytes
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
@@ -29,8 +29,6 @@ from orcidx.orc.wire import split_messages
 
 __all__ = ["StripeTruth", "statistics_problems", "stripe_zone"]
 
-_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
-_SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
 _NO_LIMIT = 1 << 62
 EARLY_LAYOUT = "the filter has a layout from before the format was final"
 """The reason that ``orc/bloom`` gives for filters that no reader uses."""
@@ -73,7 +71,7 @@ def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: boo
         return
     if raw.node.kind is TypeKind.BOOLEAN and known.true_count is not None and known.true_count != found.total:
         yield f"they count {known.true_count:,} true values, but there are {found.total:,}"
-    if raw.node.kind in _SUMMED and known.sum is not None and known.sum != found.total:
+    if raw.node.kind in INTEGER_KINDS | LENGTH_KINDS and known.sum is not None and known.sum != found.total:
         yield f"their sum is {known.sum:,}, but the sum of the values is {found.total:,}"
 
 
@@ -192,7 +190,7 @@ def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
     """Returns the keys that most writers use for the values, computed for all values at once. The result is None if
     each value must be looked up separately. If a filter does not contain the key of a value, the value is looked up
     again separately."""
-    if node.kind in _INTEGERS:
+    if node.kind in INTEGER_KINDS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:
         return hash_integers(distinct.cast(pa.int32()).cast(pa.int64()).to_numpy(zero_copy_only=False).copy())

@@ -14,12 +14,14 @@ import pyarrow.compute as pc
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import STRING_KINDS, OrcType
 
-__all__ = ["Measured", "columns_below", "measure"]
+__all__ = ["INTEGER_KINDS", "LENGTH_KINDS", "Measured", "columns_below", "measure"]
 
-_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+INTEGER_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+LENGTH_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY})
+"""Types whose ``total`` is the number of bytes of their values."""
 _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _ORDERED = (
-    _INTEGERS
+    INTEGER_KINDS
     | _FLOATS
     | STRING_KINDS
     | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT}
@@ -96,11 +98,11 @@ def _bytes(node: OrcType, text: str) -> bytes:
 
 
 def _total(node: OrcType, array: pa.Array, low: Any, high: Any, count: int) -> int | None:
-    if node.kind in _INTEGERS:
+    if node.kind in INTEGER_KINDS:
         fits = low is None or max(abs(low), abs(high)) * count < _LARGEST_SUM
         return (pc.sum(array).as_py() or 0) if fits else None
     if node.kind is TypeKind.BOOLEAN:
         return pc.sum(array).as_py() or 0
-    if node.kind in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY):
+    if node.kind in LENGTH_KINDS:
         return pc.sum(pc.binary_length(array)).as_py() or 0
     return None

@@ -15,7 +15,7 @@ from orcidx.explain.page import PagePart, explanation_parts, facts_table, page, 
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
 from orcidx.inspection.column_facts import Ranges, column_ranges
 from orcidx.inspection.report_advice import Facts, advice
-from orcidx.inspection.sizes import FileSizes, file_sizes
+from orcidx.inspection.sizes import FILE_PARTS, FileSizes, file_sizes
 from orcidx.scanner.file import OrcFile
 from orcidx.scanner.scan import Scan
 from orcidx.spellings import counted, size_text
@@ -121,7 +121,7 @@ def _tiles(sizes: Sequence[FileSizes]) -> list[Tile]:
         for column in file.columns:
             for stream, size in column.streams.items():
                 by_column.setdefault(column.column or "(rows)", Counter())[_PARTS.get(stream, "data")] += size
-        footers = file.stripe_footers + file.stripe_statistics + file.footer + file.postscript + file.other
+        footers = sum(getattr(file, part) for part in FILE_PARTS)
         by_column.setdefault("(footers)", Counter())["footers"] += footers
     return [
         Tile(name, size := sum(parts.values()), f"{size_text(size)}, {100 * size / whole:.1f} %", tuple(parts.items()))

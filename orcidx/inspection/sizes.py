@@ -11,9 +11,11 @@ from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 
-__all__ = ["BLOOM_KINDS", "ColumnSize", "FileSizes", "file_sizes"]
+__all__ = ["BLOOM_KINDS", "FILE_PARTS", "ColumnSize", "FileSizes", "file_sizes"]
 
 BLOOM_KINDS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
+FILE_PARTS = ("stripe_footers", "stripe_statistics", "footer", "postscript", "other")
+"""The parts of ``FileSizes`` that belong to no column."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,11 @@ class FileSizes:
             }
             for one in self.columns
         ]
-        parts = ("stripe_footers", "stripe_statistics", "footer", "postscript", "other")
         return {
             "file": self.file,
             "bytes": self.bytes,
             "columns": columns,
-            **{f"{name}_bytes": getattr(self, name) for name in parts},
+            **{f"{name}_bytes": getattr(self, name) for name in FILE_PARTS},
         }
 
 

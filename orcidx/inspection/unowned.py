@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from orcidx.inspection.holes import READ_BYTES
 from orcidx.orc.metadata import MAGIC
 from orcidx.orc.reader import OrcReader
 
@@ -15,8 +16,6 @@ __all__ = ["MOST_PADDING_BYTES", "Unowned", "unowned_stretches"]
 
 MOST_PADDING_BYTES = 1 << 30
 """The maximum number of zero bytes that count as padding. Blocks of HDFS have 128 or 256 MiB."""
-_READ_BYTES = 8 << 20
-"""Bytes of one read, the same as the largest read of a local file."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
 def _is_padding(reader: OrcReader, offset: int, length: int) -> bool:
     if length > MOST_PADDING_BYTES:
         return False
-    for start in range(offset, offset + length, _READ_BYTES):
-        (data,) = reader.storage.read_ranges([(start, min(_READ_BYTES, offset + length - start))])
+    for start in range(offset, offset + length, READ_BYTES):
+        (data,) = reader.storage.read_ranges([(start, min(READ_BYTES, offset + length - start))])
         if np.frombuffer(data, np.uint8).any():
             return False
     return True

@@ -22,6 +22,7 @@ __all__ = [
     "hides_values",
     "is_joined",
     "is_list_view",
+    "is_plain_text",
     "is_view",
     "plain_layout",
     "written_bytes",
@@ -39,6 +40,11 @@ in small batches."""
 def is_view(type_: pa.DataType) -> bool:
     """Whether an Arrow type is a text or binary type in the view layout."""
     return str(type_) in ("string_view", "binary_view")
+
+
+def is_plain_text(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is a text or binary type whose values lie one after the other."""
+    return str(type_) in ("string", "large_string", "binary", "large_binary")
 
 
 def is_list_view(type_: pa.DataType) -> bool:
@@ -188,7 +194,7 @@ def _longest(values: Any) -> int:
     if not len(values):
         return 0
     kind = values.type
-    if str(kind) in ("string", "large_string", "binary", "large_binary"):
+    if is_plain_text(kind):
         return longest_text(values) + 4
     return max(1, written_bytes(values) // len(values))
 
@@ -197,7 +203,7 @@ def _entry_bytes(array: Any) -> int:
     """The number of bytes of the dictionary entries that the rows refer to. The result may be 0 if the entries take at
     most ``SHARED_BYTES`` bytes."""
     values = array.dictionary
-    texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
+    texts = is_plain_text(values.type)
     if texts and FEW_ROWS * len(array) < len(values):
         return _named_bytes(array)
     longest = _longest(values)

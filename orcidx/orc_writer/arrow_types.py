@@ -20,7 +20,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_checks import DEEPEST_NESTING
 from orcidx.orc.types import LONGEST_SIZED, MOST_VARIANTS, SIZED_TYPE, SPARK_TYPE
-from orcidx.orc_writer.array_layouts import decoded_dictionary, hides_values, is_view, plain_layout
+from orcidx.orc_writer.array_layouts import decoded_dictionary, hides_values, is_plain_text, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
 __all__ = ["WriteNode", "describe_schema"]
@@ -237,7 +237,7 @@ def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions
     entries = type_.value_type
     if is_view(entries):
         entries = pa.large_string() if entries == pa.string_view() else pa.large_binary()
-    if entries not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
+    if not is_plain_text(entries):
         return replace(inner, convert=(decoded_dictionary, *inner.convert))
     target = pa.dictionary(pa.int32(), entries)
     if entries != type_.value_type:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from orcidx.errors import Unsupported
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import OWN_SOFTWARE
+from orcidx.orc.metadata import MAGIC, OWN_SOFTWARE
 from orcidx.orc.metadata_checks import check_types
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.stripe_footer import ColumnEncoding
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 
     from orcidx.storage.stores import Sink
 
-__all__ = ["FileLayout", "Identity", "StreamData", "StripeData", "own_identity"]
+__all__ = ["INDEX_KINDS", "FileLayout", "Identity", "StreamData", "StripeData", "own_identity"]
 
-MAGIC = b"ORC"
-_INDEX_KINDS = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
+INDEX_KINDS = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
 _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
 
 
@@ -81,7 +80,7 @@ class StreamData:
 
     @property
     def is_index(self) -> bool:
-        return self.kind in _INDEX_KINDS
+        return self.kind in INDEX_KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +129,7 @@ class FileLayout:
         index: list[tuple[int, int, int, Buffer]] = []
         data: list[tuple[int, int, int, Buffer]] = []
         for part in stripe.streams:
-            places = index if part.kind in _INDEX_KINDS else data
+            places = index if part.kind in INDEX_KINDS else data
             places.append((part.kind, part.column, len(memoryview(part.data)), part.data))
         ordered = [*index, *data]
         footer = stripe_footer([place[:3] for place in ordered], stripe.encodings, stripe.writer_timezone)

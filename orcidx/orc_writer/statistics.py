@@ -20,16 +20,16 @@ from typing import Any
 
 from orcidx.orc.decimal_text import plain_text
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import STRING_KINDS
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 
-__all__ = ["NO_STATISTICS", "ColumnSummary", "statistics_message"]
+__all__ = ["LARGEST_SUM", "NO_STATISTICS", "ColumnSummary", "statistics_message"]
 
 LONGEST_BOUND = 1024
 """The most bytes of a bound of texts. Longer bounds are truncated, as in ORC Java."""
 LARGEST_SUM = 10**38
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
-_TEXTS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _LENGTHS = frozenset({TypeKind.LIST, TypeKind.MAP})
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
@@ -92,7 +92,7 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
         return blob(2, sint(1, values[0]) + sint(2, values[1]) + _sum(values[2]))
     if kind in _FLOATS:
         return blob(3, double(1, values[0]) + double(2, values[1]) + double(3, values[2]))
-    if kind in _TEXTS:
+    if kind in STRING_KINDS:
         return _texts(values)
     if kind is TypeKind.DECIMAL:
         total = values[2] if abs(values[2]) < LARGEST_SUM else None
@@ -113,8 +113,8 @@ def _empty(kind: TypeKind) -> bytes:
         return blob(2, sint(3, 0))
     if kind is TypeKind.DECIMAL:
         return blob(6, blob(3, b"0"))
-    number = 3 if kind in _FLOATS else 4 if kind in _TEXTS else 7 if kind is TypeKind.DATE else 9
-    return blob(number, b"") if kind in _FLOATS | _TEXTS | _TIMESTAMPS | {TypeKind.DATE} else b""
+    number = 3 if kind in _FLOATS else 4 if kind in STRING_KINDS else 7 if kind is TypeKind.DATE else 9
+    return blob(number, b"") if kind in _FLOATS | STRING_KINDS | _TIMESTAMPS | {TypeKind.DATE} else b""
 
 
 def _sum(total: int) -> bytes:

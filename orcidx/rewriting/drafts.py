@@ -14,14 +14,11 @@ from orcidx.errors import InvalidQuery
 from orcidx.storage import Source, describe_source
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import Place, give_name
-from orcidx.storage.sink import fill_sink, open_sink
+from orcidx.storage.sink import PART_BYTES, fill_sink, open_sink
 from orcidx.storage.stores import Sink
 from orcidx.storage.writers import temporary_name
 
 __all__ = ["Draft", "exists"]
-
-_PIECE_BYTES = 8 << 20
-"""The number of bytes that are copied at once. One part of an upload has this size."""
 
 
 class Draft:
@@ -57,7 +54,7 @@ class Draft:
                 give_name(self.path, self._place, self.target.name)
             return
         with open(self.path, "rb") as file:
-            fill_sink(open_sink(self.target), iter(partial(file.read, _PIECE_BYTES), b""))
+            fill_sink(open_sink(self.target), iter(partial(file.read, PART_BYTES), b""))
 
     def __enter__(self) -> Draft:
         return self

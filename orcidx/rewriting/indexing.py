@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom_keys import distrust_bloom
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
@@ -28,7 +29,7 @@ from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
-from orcidx.rewriting.stripes import BLOOM_KINDS, CannotPatch, Framing, StoredStripe, index_entries
+from orcidx.rewriting.stripes import CannotPatch, Framing, StoredStripe, index_entries
 from orcidx.scanner.file import make_scan
 from orcidx.storage import Source
 

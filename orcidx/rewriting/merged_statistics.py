@@ -17,11 +17,11 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.statistics import LAST_NANO, PARTS
 from orcidx.orc.wire import Message, TypedPart
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
+from orcidx.orc_writer.statistics import LARGEST_SUM
 
 __all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
 
 COUNT, HAS_NULL, ON_DISK = 1, 10, 11
-LARGEST_SUM = 10**38
 _REPLACED = ("\ufffd".encode(), "\ufffe".encode())
 """The texts that ORC Java writes in place of a bound that cannot be decoded. Such bounds cannot be compared."""
 

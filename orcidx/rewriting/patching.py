@@ -16,14 +16,12 @@ from orcidx.rewriting.merged_statistics import merge_statistics, with_bytes_on_d
 from orcidx.rewriting.plan import RewritePlan
 from orcidx.rewriting.sources import InputFile
 from orcidx.rewriting.stripes import StoredStripe, stored_stripe, stripe_messages
+from orcidx.storage.sink import PART_BYTES
 
 if TYPE_CHECKING:
     from orcidx.storage.stores import Sink
 
 __all__ = ["patch_files", "stripe_digest"]
-
-_PIECE_BYTES = 8 << 20
-"""The number of bytes that are copied at once. One part of an upload has this size."""
 
 
 def patch_files(
@@ -100,7 +98,7 @@ def _stored_pieces(reader: OrcReader, stripe: StripeInformation) -> Iterator[mem
     """The bytes of a stripe in their stored form."""
     at = stripe.offset
     while at < stripe.end:
-        (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, stripe.end - at))])
+        (piece,) = reader.storage.read_ranges([(at, min(PART_BYTES, stripe.end - at))])
         yield piece
         at += len(piece)
 

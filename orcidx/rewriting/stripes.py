@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, OrcidxError, located
+from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.orc.compression import Codec, decompressed_chunks, open_codec, read_framed
 from orcidx.orc.kinds import STREAM_NAMES, CompressionKind, StreamKind
 from orcidx.orc.metadata import unframe
@@ -25,19 +26,17 @@ from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_row_index
 from orcidx.orc_writer.chunks import OutStream, frame
 from orcidx.orc_writer.compressors import Compressor
-from orcidx.orc_writer.file_layout import StreamData, StripeData
+from orcidx.orc_writer.file_layout import INDEX_KINDS, StreamData, StripeData
 from orcidx.orc_writer.messages import row_index_message
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
+__all__ = ["CannotPatch", "Framing", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
 
 Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
-BLOOM_KINDS = frozenset({StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
-_INDEX_KINDS = BLOOM_KINDS | {StreamKind.ROW_INDEX}
 
 
 class CannotPatch(OrcidxError):
@@ -98,7 +97,7 @@ class StoredStripe:
         block = self.reader.facts.block_size
         outs: dict[Place, _Stream] = {}
         for (column, kind), data in self.streams.items():
-            if kind in _INDEX_KINDS:
+            if kind in INDEX_KINDS:
                 continue
             name = STREAM_NAMES[StreamKind(kind)]
             with located(file=self.reader.name, stripe=self.number, column=str(column)):

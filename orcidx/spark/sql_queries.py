@@ -9,7 +9,6 @@ orcidx then returns the files that are proven to have no row for which these fil
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from orcidx.spark.choosing.choice import Choice
 from orcidx.spark.choosing.engine_rules import NO_FILE_SKIPPED, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
-from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
+from orcidx.spark.conditions.listed_files import SparkFiles, listing_of, local_name
 from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, SurvivingFiles, find_survivors, joined
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
@@ -209,7 +208,7 @@ class _Scan:
     @property
     def shown(self) -> str:
         more = f" and {len(self.roots) - 1:,} more" if len(self.roots) > 1 else ""
-        return re.sub("^file:/+", "/", self.roots[0]) + more
+        return local_name(self.roots[0]) + more
 
 
 class _Answers:
@@ -286,7 +285,7 @@ class _Answers:
 
     def _roots(self, names: Sequence[str]) -> list[Source] | list[str]:
         """Converts the names of directories to local paths, or to sources that use the session's file systems."""
-        local = [re.sub("^file:/+", "/", one) for one in names]
+        local = [local_name(one) for one in names]
         if all(one.startswith("/") for one in local):
             return local
         if any(one.startswith("/") for one in local):

@@ -23,6 +23,7 @@ from orcidx.spark.conditions.listed_files import Listing
 from orcidx.spark.conditions.query_text import may_mean_otherwise
 from orcidx.spark.conditions.relation import paths_of
 from orcidx.spark.query.read_query import Query
+from orcidx.spark.types.literal_values import TRUSTED_DAYS
 from orcidx.spark.types.spark_columns import is_exact_in_spark
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
 from orcidx.storage import Source
@@ -39,9 +40,7 @@ _OPS = frozenset(
     {Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.IS_NULL, Op.EQ_NULL_SAFE, Op.STARTS_WITH, Op.ENDS_WITH,
      Op.CONTAINS}
 )  # fmt: skip
-_TRUSTED_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
-"""Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
-_NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _TRUSTED_DAYS)
+_NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in TRUSTED_DAYS)
 _KINDS = ("path", "hadoop")
 """The kinds of sources whose names also occur in Spark's listing. Spark writes "file:" before a local path."""
 
@@ -95,7 +94,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
         return bool(scale <= kind.scale and len(digits) - scale <= kind.precision - kind.scale)
     if isinstance(value, ExactTime):
         return bool(_NANOS[0] < value.nanos < _NANOS[1])
-    return not isinstance(value, dt.date) or value >= _TRUSTED_DAYS[0]
+    return not isinstance(value, dt.date) or value >= TRUSTED_DAYS[0]
 
 
 # ---------------------------------------------------------------------- files

@@ -29,7 +29,7 @@ from orcidx.storage.fingerprint import plain_etag
 from orcidx.storage.hadoop_store import hadoop_source
 from orcidx.storage.listing import glob_base, is_pattern
 
-__all__ = ["ClientFiles", "ListedFiles", "Listing", "SparkFiles", "listing_of"]
+__all__ = ["ClientFiles", "ListedFiles", "Listing", "SparkFiles", "listing_of", "local_name"]
 
 Int64s = npt.NDArray[np.int64]
 _NANOS_PER_MILLI = 1_000_000
@@ -45,6 +45,11 @@ class Listing:
     sizes: Int64s
     times: Int64s
     etags: tuple[str, ...] = ()
+
+
+def local_name(name: str) -> str:
+    """The path of a local file, from its name in Hadoop's spelling. Other names do not change."""
+    return _LOCAL.sub("/", name)
 
 
 def listing_of(text: str) -> Listing:

@@ -39,7 +39,7 @@ from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.fold import Part, parts
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
-from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles
+from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles, local_name
 from orcidx.spark.types.spark_types import ORC_NAMES, PAIMON_NAMES, arrow_schema_of, struct_json
 from orcidx.storage import Source
 from orcidx.threads.tasks import side_by_side
@@ -207,7 +207,7 @@ def with_old_times(
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
     """Returns for each source the position of the file with the same size and time in Spark's listing. The position is
     -1 if there is no such file."""
-    by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
+    by_path = {local_name(name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):
         number, version = by_path.get(str(source.location)), source.listed

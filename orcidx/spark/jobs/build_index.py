@@ -26,12 +26,19 @@ from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.index_checks import damaged_indexes
 from orcidx.index_directory.kept_tails import keep_tails
 from orcidx.index_directory.store import IndexStore, listing_table
-from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon_table.table import open_table
 from orcidx.scanner.file import open_file
-from orcidx.spark.jobs.file_jobs import FileJobTask, TaskFailure, error_from, listed_sources, run_over_files, weigh
+from orcidx.spark.jobs.file_jobs import (
+    TASK_OPTIONS,
+    FileJobTask,
+    TaskFailure,
+    error_from,
+    listed_sources,
+    run_over_files,
+    weigh,
+)
 from orcidx.spark.jobs.whole_files import run_over_whole_files
 from orcidx.spark.sessions.arrow_tables import frame_of
 from orcidx.spark.sessions.hadoop_files import access_problem, reached
@@ -47,8 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
 
-OPTIONS = ReadOptions(use_threads=False)
-"""The options for a task, which has one core."""
 Bools = npt.NDArray[np.bool_]
 FileFilter = str | Callable[[str], bool] | None
 
@@ -210,7 +215,7 @@ class BuildTask:
     counters: Counters
 
     def __call__(self, source: Source, listed: Mapping[str, Any]) -> dict[str, Any]:
-        row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS, reuse=listed["reuse"])
+        row = index_file(self.folder, source, listed["path"], self.spec, TASK_OPTIONS, reuse=listed["reuse"])
         if row["error"] is not None and self.on_error == "raise":
             raise TaskFailure.of(row["error"], source.name)
         self.counters.add(bytes=row["size"] or 0, failed=row["error"] is not None)
@@ -339,7 +344,7 @@ class _Job:
         places = sorted({0, files.num_rows // 2, files.num_rows - 1})
         for _, source in listed_sources(self.store.root, files.take(pa.array(places))):
             try:
-                with open_file(source, options=OPTIONS) as file:
+                with open_file(source, options=TASK_OPTIONS) as file:
                     schema = file.schema
             except (OrcidxError, OSError):  # the task reports the error as a row
                 continue

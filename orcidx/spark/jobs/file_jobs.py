@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from orcidx import errors
 from orcidx.errors import OrcidxError, StorageError
+from orcidx.options import ReadOptions
 from orcidx.spark.query.parts import pack_sizes
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.arrow_tables import table_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "TASK_OPTIONS",
     "FileJobTask",
     "TaskFailure",
     "error_from",
@@ -37,6 +39,8 @@ __all__ = [
     "weigh",
 ]
 
+TASK_OPTIONS = ReadOptions(use_threads=False)
+"""The options for a task, which has one core."""
 OPENING_BYTES = 1 << 20
 """The estimated cost of opening a file, in bytes read."""
 LARGEST_TASK = 1 << 30

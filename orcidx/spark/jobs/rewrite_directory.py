@@ -22,13 +22,12 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.keywords import lists_options
-from orcidx.options import ReadOptions
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.jobs.build_index import is_table, refresh
-from orcidx.spark.jobs.file_jobs import TaskFailure, raising_what_tasks_raised
+from orcidx.spark.jobs.file_jobs import TASK_OPTIONS, TaskFailure, raising_what_tasks_raised
 from orcidx.spark.jobs.leases import Lease
 from orcidx.spark.jobs.swaps import SwapGroup, Swaps
 from orcidx.spark.query.placement import place
@@ -50,8 +49,6 @@ __all__ = ["RESULT", "recover", "rewrite"]
 SMALL_SHARE = 0.75
 """Files below this share of the target size are merged with other files. Merging two larger files would only make one
 file of the target size and one small file."""
-OPTIONS = ReadOptions(use_threads=False)
-"""The options for a task, which has one core."""
 
 RESULT = pa.schema(
     [
@@ -235,7 +232,7 @@ class _Task:
         target = self.folder.source(group.staged)
         try:
             done = rewrite_files(
-                list(group.sources), target, merge=True, overwrite=True, progress=False, read=OPTIONS, **self.asked
+                list(group.sources), target, merge=True, overwrite=True, progress=False, read=TASK_OPTIONS, **self.asked
             )
         except (OrcidxError, OSError) as error:
             self.counters.add(bytes=0, failed=True)

@@ -16,9 +16,10 @@ from orcidx.predicate.fold import parts
 from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.conditions.query_text import check_computed, parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition
-from orcidx.spark.query.task_session import CASE, INFERENCE, OfSession
+from orcidx.spark.query.task_session import OfSession
 from orcidx.spark.sessions.case_rule import depends_on_case
 from orcidx.spark.sessions.catalog_tables import CatalogTable
+from orcidx.spark.sessions.orc_settings import CASE, INFERENCE
 from orcidx.spark.types.argument_types import Schema, Where
 from orcidx.spark.types.local_times import on_any_clock, on_session_clock
 from orcidx.storage import Source

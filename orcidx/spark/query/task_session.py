@@ -15,14 +15,12 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.predicate import Predicate
 from orcidx.scanner.scan import Scan
+from orcidx.spark.sessions.orc_settings import CASE, ZONE
 from orcidx.spark.types.hive_columns import partition_constants
 from orcidx.spark.types.local_times import on_session_clock
 
-__all__ = ["CASE", "INFERENCE", "ZONE", "OfSession"]
+__all__ = ["OfSession"]
 
-ZONE = "spark.sql.session.timeZone"
-CASE = "spark.sql.caseSensitive"
-INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _QUERY = "spark.sql.execution.id"
 
 

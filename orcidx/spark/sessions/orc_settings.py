@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["SETTINGS", "Gates", "Setting", "gates_of"]
+__all__ = ["CASE", "INFERENCE", "SETTINGS", "ZONE", "Gates", "Setting", "gates_of"]
 
+CASE = "spark.sql.caseSensitive"
+ZONE = "spark.sql.session.timeZone"
+INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 Effect = Literal["honoured", "alike", "told", "pruning", "tasks"]
 
 
@@ -30,9 +33,9 @@ class Setting:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "spark.sql.caseSensitive": Setting("false", "honoured", "names are compared with this rule, also at the action"),
-    "spark.sql.session.timeZone": Setting("", "honoured", "literals of times, and times in names of directories"),
-    "spark.sql.sources.partitionColumnTypeInference.enabled": Setting("true", "honoured", "types of directories"),
+    CASE: Setting("false", "honoured", "names are compared with this rule, also at the action"),
+    ZONE: Setting("", "honoured", "literals of times, and times in names of directories"),
+    INFERENCE: Setting("true", "honoured", "types of directories"),
     "spark.sql.ansi.enabled": Setting("true", "honoured", "Spark analyses the condition"),
     "spark.sql.parser.escapedStringLiterals": Setting("false", "honoured", "Spark analyses the condition"),
     "spark.sql.ansi.doubleQuotedIdentifiers": Setting("false", "honoured", "Spark analyses the condition"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
-from orcidx.spark.sessions.orc_settings import Gates, gates_of
+from orcidx.spark.sessions.orc_settings import CASE, INFERENCE, ZONE, Gates, gates_of
 from orcidx.spark.types.argument_types import JavaObject
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ def facts_of(spark: SparkSession) -> SessionFacts:
         slots = int(spark.sparkContext.defaultParallelism)
     return SessionFacts(
         clock_zone=zone,
-        session_zone=str(conf.get("spark.sql.session.timeZone")),
-        case_sensitive=conf.get("spark.sql.caseSensitive").lower() == "true",
-        infers_partitions=conf.get("spark.sql.sources.partitionColumnTypeInference.enabled").lower() == "true",
+        session_zone=str(conf.get(ZONE)),
+        case_sensitive=conf.get(CASE).lower() == "true",
+        infers_partitions=conf.get(INFERENCE).lower() == "true",
         slots=max(1, slots),
         gates=gates_of(_settings_of(spark)),
     )

@@ -17,7 +17,7 @@ from orcidx.orc.timezones import Zone
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["UNKNOWN", "Nodes", "is_understood", "literal_value", "wall_clock", "with_values"]
+__all__ = ["TRUSTED_DAYS", "UNKNOWN", "Nodes", "is_understood", "literal_value", "wall_clock", "with_values"]
 
 Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
@@ -26,9 +26,8 @@ MOST_VALUES = 2000
 """The most values of a condition that are fetched from the JVM, by one call of a fifth of a millisecond each. If a
 condition has more values, orcidx uses the texts in Catalyst's JSON."""
 _VALUE = "value of the JVM"
-_EARLIEST = dt.date(1901, 1, 1)
-"""Before this date, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
-_LATEST = dt.date(2037, 1, 1)
+TRUSTED_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
+"""Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _STEADY_SECONDS = 2 * 86400
 """Local times and instants have the same order if the zone keeps its offset for this many seconds before and after."""
 
@@ -83,14 +82,14 @@ def _date(text: str) -> dt.date | None:
         day = dt.date.fromisoformat(text)
     except ValueError:
         return None
-    return day if day >= _EARLIEST else None
+    return day if day >= TRUSTED_DAYS[0] else None
 
 
 def _instant(text: str, clock: Zone) -> ExactTime | None:
     """The time in a text of ``java.sql.Timestamp``, if the text names exactly one instant."""
     match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
     day = None if match is None else _date(match[1])
-    if match is None or day is None or not _EARLIEST < day < _LATEST:
+    if match is None or day is None or not TRUSTED_DAYS[0] < day < TRUSTED_DAYS[1]:
         return None
     wall = (day - dt.date(1970, 1, 1)).days * 86400 + int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
     offsets = set(clock.offsets_near(wall))
