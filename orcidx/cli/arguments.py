@@ -26,6 +26,7 @@ __all__ = [
     "file_argument",
     "fresh_option",
     "html_option",
+    "limit_option",
     "list_files",
     "open_from",
     "parse_top",
@@ -46,6 +47,7 @@ columns_option = click.option(
 where_option = click.option(
     "-w", "--where", metavar="SQL", help="Only rows for which this condition is true, for example: id > 5"
 )
+limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 top_option = click.option(
     "--top",
     metavar="COLUMN[:asc|desc[:first|last]],...",
@@ -93,8 +95,9 @@ def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
     return [tuple(part.strip() for part in key.split(":")) for key in top.split(",")]
 
 
-def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Parses ``KEY=VALUE`` pairs into a dictionary. true and false become bool."""
+def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any] | None:
+    """Parses ``KEY=VALUE`` pairs into a dictionary. true and false become bool. The result is None if there are no
+    pairs."""
     from orcidx.storage import options_of_text
 
     found = {}
@@ -103,7 +106,7 @@ def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
         if not equals:
             raise InvalidQuery(f"--storage-option must be KEY=VALUE, not {pair!r}")
         found[key] = value
-    return options_of_text(found)
+    return options_of_text(found) or None
 
 
 def open_from(file: str, storage_options: tuple[str, ...] = ()) -> OrcFile:
@@ -118,7 +121,7 @@ def _described(name: str, storage_options: tuple[str, ...]) -> Source:
 
     if name == "-":
         return replace(describe_source(sys.stdin.buffer.read()), name="<stdin>")
-    return describe_source(name, storage_options=parse_storage_options(storage_options) or None)
+    return describe_source(name, storage_options=parse_storage_options(storage_options))
 
 
 def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) -> list[Source]:
@@ -128,7 +131,7 @@ def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) ->
     """
     from orcidx.storage import list_sources
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     found: list[Source] = []
     for name in sources:
         listed = [_described("-", ())] if name == "-" else list_sources(name, storage_options=options)
@@ -148,7 +151,7 @@ def scan_from(
     """Makes one scan of the files that a command names."""
     import orcidx
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     listed: Any = list_files(sources, storage_options) if fresh == "listing" else _one_directory(sources)
     return orcidx.scan(listed, *arguments, storage_options=options, fresh=fresh, **named)
 

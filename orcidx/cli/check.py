@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 import click
 
 from orcidx.cli.arguments import FilesDone, as_json, list_files, parse_storage_options, sources_argument, storage_option
-from orcidx.cli.output import plain, print_json
+from orcidx.cli.output import print_json
 from orcidx.cli.progress import progress
 from orcidx.errors import InvalidQuery
 from orcidx.spellings import counted
@@ -56,34 +55,24 @@ def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
 
 
 def _repaired(found: Any, source: Any, out: str, storage_options: tuple[str, ...]) -> dict[str, Any] | None:
-    from orcidx.inspection.repair import write_whole
+    from orcidx.inspection.repair import NO_TYPES, lacks_types, write_whole
 
-    if any(problem.what in ("tail", "file") for problem in found.problems):
-        click.echo(
-            "orcidx: nothing can be written, because the types of the columns are at the damaged end of the file",
-            err=True,
-        )
+    if lacks_types(found):
+        click.echo(f"orcidx: {NO_TYPES}", err=True)
         return None
-    written = write_whole(found, source, out, storage_options=parse_storage_options(storage_options) or None)
+    written = write_whole(found, source, out, storage_options=parse_storage_options(storage_options))
     return {"file": out, "rows": written.rows, "bytes": written.bytes, "rows_lost": found.rows - written.rows}
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several: bool) -> None:
     if as_json:
-        if several:
-            click.echo(json.dumps(plain(document), ensure_ascii=False))
-        else:
-            print_json(document)
+        print_json(document, on_one_line=several)
         return
     sizes = (found.rows, "row"), (found.stripes, "stripe"), (found.row_groups, "row group")
-    rows, stripes, row_groups = (_counted(number, noun) for number, noun in sizes)
+    rows, stripes, row_groups = (counted(number, noun) for number, noun in sizes)
     size = f"{rows} in {stripes} and {row_groups}"
     problems = len(found.problems)
-    verdict = "ok" if found.ok else _counted(problems, "problem")
+    verdict = "ok" if found.ok else counted(problems, "problem")
     click.echo(f"{found.file}: {verdict}; {size}")
     for problem in found.problems[:_SHOWN_PROBLEMS]:
         click.echo(f"  {problem}")
@@ -109,7 +98,7 @@ def validate(directory: str, as_json: bool, storage_options: tuple[str, ...]) ->
     damaged, or a file is new, changed, missing or could not be indexed."""
     from orcidx.index_directory.describe import describe_indexes
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     with progress("indexes", None):
         found = describe_indexes(directory, verify=True, storage_options=options)
     good = set(found.states) <= {"fresh"}

@@ -10,6 +10,7 @@ import click
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
+    limit_option,
     open_from,
     parse_columns,
     parse_storage_options,
@@ -44,7 +45,7 @@ def read_vectors(
     """Returns the deletion vectors of a file with their offsets, or only the vector at ``offset``."""
     from orcidx import paimon
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     if offset is not None and length is not None:
         return [(offset, paimon.read_deletion_vector(path, offset, length, storage_options=options))]
     if length is not None:
@@ -107,7 +108,7 @@ def _listed(row: dict[str, Any]) -> str:
 @columns_option
 @where_option
 @storage_option
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
+@limit_option
 def apply(
     path: str,
     datafile: str,

@@ -58,7 +58,7 @@ def open_index(
     """Opens the file index that a command names."""
     from orcidx import paimon
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     return paimon.read_file_index(file, types=types, rows=rows, storage_options=options)
 
 
@@ -156,7 +156,7 @@ def build(
     }
     if not spec:
         raise InvalidQuery("no index is requested; give --bitmap, --bloom-filter, --bsi or --range-bitmap")
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     built = paimon.build_file_index(file, spec, types=parse_types(types) or None, storage_options=options)
     write_file(output, built.to_bytes(), made_of=[describe_source(file)])
     rows = [{"column": entry.column, "kind": entry.kind, "bytes": entry.length} for entry in built.entries]
@@ -342,7 +342,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], ve
     indexed, and files whose index is missing. This command opens no data file."""
     from orcidx.index_directory.describe import describe_indexes
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     _print_summary(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
@@ -359,6 +359,6 @@ def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older
     names."""
     from orcidx.index_directory.clean import clean_indexes
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     done = clean_indexes(directory, older_than=older_than, dry_run=dry_run, storage_options=options)
     _print_summary(done, as_json)

@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     from orcidx.explain.model import Explanation
     from orcidx.storage import Source
 
-__all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
+__all__ = [
+    "TAB_ESCAPES",
+    "FileTables",
+    "plain",
+    "print_explanation",
+    "print_json",
+    "print_table",
+    "python_values",
+    "text",
+]
 
+TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
+"""The characters that are escaped in a cell, with what is written instead."""
 _MIDDLE_WIDTH = 40
 """The most characters of a cell that count when the columns that fit side by side are chosen. Longer cells are
 folded."""
@@ -76,9 +87,10 @@ def plain(value: object) -> object:
     return str(value)
 
 
-def print_json(value: object) -> None:
-    """Prints one JSON document. It is indented on a terminal."""
-    click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+def print_json(value: object, *, on_one_line: bool = False) -> None:
+    """Prints one JSON document. It is indented on a terminal, unless it must be ``on_one_line``."""
+    indent = 2 if sys.stdout.isatty() and not on_one_line else None
+    click.echo(json.dumps(plain(value), indent=indent, ensure_ascii=False))
 
 
 def print_explanation(
@@ -102,8 +114,10 @@ def text(value: object) -> str:
         return ""
     if isinstance(value, (dict, list, tuple)):
         return json.dumps(plain(value), ensure_ascii=False)
-    shown = plain(value)
-    return str(shown).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    shown = str(plain(value))
+    for mark, written in TAB_ESCAPES:
+        shown = shown.replace(mark, written)
+    return shown
 
 
 def print_table(
@@ -166,10 +180,7 @@ class FileTables:
     def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: object) -> None:
         """Prints the table of one file, or its JSON document."""
         if self._as_json:
-            if self._several:
-                click.echo(json.dumps(plain(document), ensure_ascii=False))
-            else:
-                print_json(document)
+            print_json(document, on_one_line=self._several)
         elif not self._several or sys.stdout.isatty():
             print_table(names, rows, title=file if self._several else None)
         else:

@@ -50,7 +50,7 @@ def report(
     from orcidx.storage.sink import write_file
 
     files = list_files(sources, storage_options)
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     scan = orcidx.scan(files, parse_columns(columns), where, storage_options=options)
     with progress("files", len(files)) as advance:
         made = report_page(scan, files, typed=where, run=not no_run and where is not None, on_file=advance)

@@ -90,6 +90,11 @@ def _sort_keys(text: str | None) -> list[tuple[str, str]] | None:
     return keys or None
 
 
+def _bloom_names(given: tuple[str, ...]) -> list[str]:
+    """Parses the values of --bloom, each of which may name several columns."""
+    return [name for names in given for name in parse_columns(names) or ()]
+
+
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Converts the arguments of a command into arguments of ``orcidx.rewrite``."""
     from orcidx.options import ReadOptions
@@ -98,10 +103,10 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "sort_by": _sort_keys(given.pop("sort_by")),
         "cluster_by": parse_columns(given.pop("cluster_by")),
-        "bloom_filters": [name for names in given.pop("blooms") for name in parse_columns(names) or ()],
+        "bloom_filters": _bloom_names(given.pop("blooms")),
         "verify": not given.pop("no_verify"),
         "read": ReadOptions(timestamp_unit=unit) if unit else None,
-        "storage_options": parse_storage_options(storage) or None,
+        "storage_options": parse_storage_options(storage),
         **given,
     }
 
@@ -184,8 +189,8 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
     """
     from orcidx.rewriting.convert import convert as run
 
-    storage = parse_storage_options(given.pop("storage_options")) or None
-    blooms = [name for names in given.pop("blooms") for name in parse_columns(names) or ()]
+    storage = parse_storage_options(given.pop("storage_options"))
+    blooms = _bloom_names(given.pop("blooms"))
     options = {"compression": given.pop("compression"), "stripe_size": given.pop("stripe_size")}
     if blooms:
         options["bloom_filter_columns"] = blooms

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.cli.output import plain, python_values
+from orcidx.cli.output import TAB_ESCAPES, plain, python_values
 
 __all__ = ["json_lines", "tab_lines"]
 
@@ -21,7 +21,6 @@ SLICE_ROWS = 16_384
 the texts of these rows have less than 2 GiB."""
 
 _ESCAPED = '["\\\\\\x00-\\x1f]'
-_TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _DAYS = (-719_162, 2_932_896)
 """The days of 0001-01-01 and 9999-12-31 since 1970."""
 
@@ -145,7 +144,7 @@ def _escaped(texts: pa.StringArray) -> pa.Array:
 
 def _without_tabs(texts: pa.StringArray) -> pa.Array:
     data = _bytes(texts)
-    for mark, written in _TAB_ESCAPES:
+    for mark, written in TAB_ESCAPES:
         if (data == ord(mark)).any():
             texts = pc.replace_substring(texts, mark, written)
     return texts

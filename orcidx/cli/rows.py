@@ -14,6 +14,7 @@ from orcidx.cli.arguments import (
     as_json,
     each_file,
     fresh_option,
+    limit_option,
     list_files,
     parse_columns,
     parse_top,
@@ -121,7 +122,7 @@ def count(
 @sources_argument
 @query_options
 @fresh_option
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
+@limit_option
 @top_option
 @click.option("--row-numbers", is_flag=True, help="Add a column with the number of each row in its file.")
 @click.option(

@@ -12,6 +12,7 @@ from orcidx.cli.arguments import (
     as_json,
     columns_option,
     html_option,
+    limit_option,
     parse_columns,
     parse_storage_options,
     parse_top,
@@ -32,7 +33,6 @@ __all__ = ["table"]
 snapshot_option = click.option(
     "--snapshot", type=click.IntRange(min=1), help="Read this snapshot. The default is the latest."
 )
-limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 external_option = click.option(
     "--external-paths",
     multiple=True,
@@ -52,7 +52,7 @@ def open_table(
     """Opens the table that a command names."""
     from orcidx import paimon
 
-    options = parse_storage_options(storage_options) or None
+    options = parse_storage_options(storage_options)
     return paimon.open_table(path, snapshot_id=snapshot, storage_options=options, external_paths=external_paths)
 
 

@@ -162,7 +162,7 @@ def append(
     import orcidx
 
     opened = open_table(path, None, storage_options, external_paths)
-    rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options) or None, timestamp_unit="us")
+    rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options), timestamp_unit="us")
 
     def with_bar() -> Iterator[Any]:
         with progress("rows", None) as advance:

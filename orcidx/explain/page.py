@@ -12,7 +12,7 @@ from orcidx.explain.pictures import pruning_map, rows_ruled_out
 from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, reading, stages
 from orcidx.spellings import size_text
 
-__all__ = ["PagePart", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
+__all__ = ["PagePart", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of", "title_of"]
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a2130;--dim:#5d6778;--line:#e1e5eb;--green:#1f8a5b;
@@ -140,9 +140,13 @@ def explanation_parts(explanation: Explanation) -> list[PagePart]:
 
 def explanation_page(explanation: Explanation) -> str:
     """Returns the page of ``explain``: what is read, and why the rest is skipped."""
-    names = [file.file for file in explanation.files]
-    title = names[0].rsplit("/", 1)[-1] if len(names) == 1 else f"{len(names):,} files"
+    title = title_of([file.file for file in explanation.files])
     return page(title, subtitle_of(explanation), explanation_parts(explanation))
+
+
+def title_of(names: Sequence[str]) -> str:
+    """Returns the name of the only file, or the number of files."""
+    return names[0].rsplit("/", 1)[-1] if len(names) == 1 else f"{len(names):,} files"
 
 
 def subtitle_of(explanation: Explanation) -> str:

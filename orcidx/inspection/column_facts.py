@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,13 @@ class Ranges:
     high_ranks: tuple[int, ...]
     lows: tuple[Any, ...]
     highs: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, groups: Sequence[int], lows: Sequence[Any], highs: Sequence[Any]) -> Ranges:
+        """Ranks all bounds together."""
+        places = {value: place for place, value in enumerate(sorted({*lows, *highs}))}
+        low_ranks, high_ranks = (tuple(places[value] for value in part) for part in (lows, highs))
+        return cls(tuple(groups), low_ranks, high_ranks, tuple(lows), tuple(highs))
 
     @property
     def overlap(self) -> float:
@@ -120,11 +128,4 @@ def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
                 (first + unit, bounds.lower.value(unit), bounds.upper.value(unit)) for unit in valid
             )
         first += index.groups
-    return {column: _ranked(items) for column, items in found.items() if items}
-
-
-def _ranked(items: list[tuple[int, Any, Any]]) -> Ranges:
-    groups, lows, highs = (tuple(part) for part in zip(*items))
-    places = {value: place for place, value in enumerate(sorted({*lows, *highs}))}
-    low_ranks, high_ranks = (tuple(places[value] for value in part) for part in (lows, highs))
-    return Ranges(groups, low_ranks, high_ranks, lows, highs)
+    return {column: Ranges.of(*zip(*items)) for column, items in found.items() if items}

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.inspection.measure import INTEGER_KINDS, LENGTH_KINDS, Measured, columns_below, measure
+from orcidx.inspection.measure import (
+    INTEGER_KINDS,
+    LENGTH_KINDS,
+    Measured,
+    columns_below,
+    compared_bytes,
+    measure,
+)
 from orcidx.inspection.runs import Held, stored_bytes
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
@@ -26,6 +33,7 @@ from orcidx.orc.statistics import RawStatistics, unit_statistics
 from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import split_messages
+from orcidx.orc_writer.messages import blob
 
 __all__ = ["StripeTruth", "statistics_problems", "stripe_zone"]
 
@@ -112,7 +120,7 @@ class StripeTruth:
             stored = stored_bytes(reader, place[0], place[1], held)
             raw = unframe(stored, reader.tail.postscript, name=name, limits=reader.tail.limits)
             starts, stops = split_messages(raw, 1, name)
-            filters = [BloomFilters(_alone(raw[start:stop])) for start, stop in zip(starts.tolist(), stops.tolist())]
+            filters = [BloomFilters(blob(1, raw[start:stop])) for start, stop in zip(starts.tolist(), stops.tolist())]
         except (CorruptFile, Unsupported) as error:
             self.problems.append(("bloom filter", error.message, None, node.dotted))
             return
@@ -210,15 +218,5 @@ def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
 
 def _literal(node: OrcType, value: Any) -> Any:
     if isinstance(value, str):
-        raw = value.encode()
-        return raw.rstrip(b" ") if node.kind is TypeKind.CHAR else raw
+        return compared_bytes(node, value)
     return int(value) if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) else value
-
-
-def _alone(message: bytes) -> bytes:
-    """Builds the bytes of a BloomFilterIndex with one filter: the tag, the length, and the filter."""
-    length, head = len(message), bytearray([1 << 3 | 2])
-    while length >= 128:
-        head.append(length & 127 | 128)
-        length >>= 7
-    return bytes(head) + bytes([length]) + message

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import STRING_KINDS, OrcType
 
-__all__ = ["INTEGER_KINDS", "LENGTH_KINDS", "Measured", "columns_below", "measure"]
+__all__ = ["INTEGER_KINDS", "LENGTH_KINDS", "Measured", "columns_below", "compared_bytes", "measure"]
 
 INTEGER_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 LENGTH_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY})
@@ -86,13 +86,14 @@ def _extremes(node: OrcType, array: pa.Array) -> tuple[Any, Any]:
     found = pc.min_max(array)
     low, high = found["min"].as_py(), found["max"].as_py()
     if isinstance(low, str):
-        return _bytes(node, low), _bytes(node, high)
+        return compared_bytes(node, low), compared_bytes(node, high)
     if isinstance(low, Decimal) and node.kind is not TypeKind.DECIMAL:
         return int(low), int(high)
     return low, high
 
 
-def _bytes(node: OrcType, text: str) -> bytes:
+def compared_bytes(node: OrcType, text: str) -> bytes:
+    """The bytes with which a text is compared. CHAR is compared without its trailing blanks."""
     raw = text.encode()
     return raw.rstrip(b" ") if node.kind is TypeKind.CHAR else raw
 

@@ -21,10 +21,17 @@ from orcidx.orc_writer.writer import OrcWriter, WriteResult
 from orcidx.scanner.file import OrcFile
 from orcidx.storage import Source
 
-__all__ = ["write_whole"]
+__all__ = ["NO_TYPES", "lacks_types", "write_whole"]
+
+NO_TYPES = "nothing can be written, because the types of the columns are at the damaged end of the file"
 
 _TIMES = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _CODECS = {"NONE": "uncompressed", "ZLIB": "zlib", "SNAPPY": "snappy", "LZ4": "lz4", "ZSTD": "zstd"}
+
+
+def lacks_types(check: FileCheck) -> bool:
+    """Whether the types of the columns are not known, because the end of the file is damaged."""
+    return any(problem.what in ("tail", "file") for problem in check.problems)
 
 
 def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) -> WriteResult:
@@ -34,11 +41,8 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
 
     Raises ``InvalidQuery`` if the types of the columns are not known, because the end of the file is damaged.
     """
-    if any(problem.what in ("tail", "file") for problem in check.problems):
-        raise InvalidQuery(
-            "nothing can be written, because the types of the columns are at the damaged end of the file",
-            file=source.name,
-        )
+    if lacks_types(check):
+        raise InvalidQuery(NO_TYPES, file=source.name)
     with OrcFile(source) as file:
         wanted = _whole_ranges(check, file)
         times = [node for node in file.reader.root.walk() if node.kind in _TIMES]

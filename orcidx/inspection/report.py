@@ -11,7 +11,7 @@ from typing import Any
 
 from orcidx.errors import FileGone
 from orcidx.explain.model import Explanation
-from orcidx.explain.page import PagePart, explanation_parts, facts_table, page, subtitle_of
+from orcidx.explain.page import PagePart, explanation_parts, facts_table, page, subtitle_of, title_of
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
 from orcidx.inspection.column_facts import Ranges, column_ranges
 from orcidx.inspection.report_advice import Facts, advice
@@ -76,8 +76,7 @@ def report_page(
     parts.append(PagePart("Time", _timings(scan, explanation, explained, run=run), half=True))
     words = "".join(f"<li>{escape(line)}</li>" for line in advice(facts))
     parts.insert(0, PagePart("In words", _lead(explanation) + f"<ul class=words>{words}</ul>"))
-    title = files[0].name.rsplit("/", 1)[-1] if len(files) == 1 else f"{len(files):,} files"
-    return page(title, subtitle_of(explanation), parts)
+    return page(title_of([source.name for source in files]), subtitle_of(explanation), parts)
 
 
 def _lead(explanation: Explanation) -> str:
@@ -135,9 +134,7 @@ def _joined(found: Sequence[Ranges]) -> Ranges:
         return found[0]
     lows = [value for one in found for value in one.lows]
     highs = [value for one in found for value in one.highs]
-    places = {value: place for place, value in enumerate(sorted({*lows, *highs}))}
-    low_ranks, high_ranks = (tuple(places[value] for value in part) for part in (lows, highs))
-    return Ranges(tuple(range(len(lows))), low_ranks, high_ranks, tuple(lows), tuple(highs))
+    return Ranges.of(range(len(lows)), lows, highs)
 
 
 def _unit(found: Ranges) -> list[tuple[float, float]]:

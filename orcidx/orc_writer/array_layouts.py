@@ -25,6 +25,7 @@ __all__ = [
     "is_plain_text",
     "is_view",
     "plain_layout",
+    "type_without_views",
     "written_bytes",
 ]
 
@@ -40,6 +41,11 @@ in small batches."""
 def is_view(type_: pa.DataType) -> bool:
     """Whether an Arrow type is a text or binary type in the view layout."""
     return str(type_) in ("string_view", "binary_view")
+
+
+def type_without_views(type_: pa.DataType) -> pa.DataType:
+    """The plain type that replaces a type for which ``is_view`` is true."""
+    return pa.large_string() if type_ == pa.string_view() else pa.large_binary()
 
 
 def is_plain_text(type_: pa.DataType) -> bool:
@@ -78,7 +84,7 @@ def plain_layout(array: pa.Array) -> pa.Array:
         return plain_layout(array.storage)
     kind, types = array.type, pa.types
     if is_view(kind):
-        return array.cast(pa.large_string() if kind == pa.string_view() else pa.large_binary())
+        return array.cast(type_without_views(kind))
     if types.is_run_end_encoded(kind):
         return _decoded_runs(array)
     if not types.is_nested(kind):

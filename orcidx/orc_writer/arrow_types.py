@@ -20,7 +20,14 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_checks import DEEPEST_NESTING
 from orcidx.orc.types import LONGEST_SIZED, MOST_VARIANTS, SIZED_TYPE, SPARK_TYPE
-from orcidx.orc_writer.array_layouts import decoded_dictionary, hides_values, is_plain_text, is_view, plain_layout
+from orcidx.orc_writer.array_layouts import (
+    decoded_dictionary,
+    hides_values,
+    is_plain_text,
+    is_view,
+    plain_layout,
+    type_without_views,
+)
 from orcidx.orc_writer.options import WriteOptions
 
 __all__ = ["WriteNode", "describe_schema"]
@@ -193,7 +200,7 @@ def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -
     if types.is_nested(type_):
         return _nested(type_, path, options)
     if is_view(type_):
-        target = pa.large_string() if type_ == pa.string_view() else pa.large_binary()
+        target = type_without_views(type_)
         return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), None)
     return _odd(type_, path, options)
 
@@ -236,7 +243,7 @@ def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions
     inner = _of_type(type_.value_type, path, options)
     entries = type_.value_type
     if is_view(entries):
-        entries = pa.large_string() if entries == pa.string_view() else pa.large_binary()
+        entries = type_without_views(entries)
     if not is_plain_text(entries):
         return replace(inner, convert=(decoded_dictionary, *inner.convert))
     target = pa.dictionary(pa.int32(), entries)

@@ -12,8 +12,9 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
-
 from orcidx.orc.bloom cimport murmur, wang
+
+from orcidx.orc_writer.messages import blob, uint
 
 cdef double LN2 = 0.6931471805599453
 
@@ -119,11 +120,11 @@ cdef class BloomBuilder:
                     bit = <uint64_t>place % bits
                     out[bit >> 3] |= <uint8_t>(1 << (bit & 7))
         self.size = 0
-        self.filters.append(bytes([8, hashes, 26]) + varint(len(filter_)) + filter_)
+        self.filters.append(uint(1, hashes) + blob(3, bytes(filter_)))
 
     def message(self):
         """The BloomFilterIndex of the stripe."""
-        return b"".join([b"\x0a" + varint(len(entry)) + entry for entry in self.filters])
+        return b"".join([blob(1, entry) for entry in self.filters])
 
     def clear(self):
         """Clears everything for the next stripe."""
@@ -134,12 +135,3 @@ cdef class BloomBuilder:
     def held(self):
         """The bytes of memory that the filters take."""
         return sum(map(len, self.filters)) + 8 * <int64_t>self.size
-
-
-cdef bytes varint(uint64_t value):
-    cdef bytearray out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

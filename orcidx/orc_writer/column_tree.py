@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
 from orcidx.orc.stripe_footer import ColumnEncoding
+from orcidx.orc_writer.array_layouts import is_list_view
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
@@ -366,7 +367,7 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
     wide = pa.types.is_large_list(kind) or str(kind).startswith("large_list_view")
     number = np.int64 if wide else np.int32
     offsets = np.frombuffer(array.buffers()[1], number)[array.offset :]
-    if "list_view" in str(kind).split("<")[0]:
+    if is_list_view(kind):
         lengths = np.frombuffer(array.buffers()[2], number)[array.offset : array.offset + len(array)].astype(np.int64)
         return lengths, array.flatten()
     bounds = offsets[: len(array) + 1].astype(np.int64)

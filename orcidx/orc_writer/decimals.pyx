@@ -7,6 +7,7 @@ precision, so this is checked.
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 
+from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C code below calls its C function
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.columns cimport BLOCK, Column
 from orcidx.orc_writer.int_runs cimport IntRuns
@@ -18,17 +19,11 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static int decimal_bits(uint64_t v) { unsigned long i; return _BitScanReverse64(&i, v) ? (int)i + 1 : 0; }
-    #else
-    static inline int decimal_bits(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
-    #endif
 
     /* Writes a zigzag-coded number as a varint at p (at most ten bytes). Returns its length. Stores at least eight
        bytes. */
     static inline int decimal_varint(uint64_t v, uint8_t* p) {
-        int bits = decimal_bits(v | 1), i, n = (bits + 6) / 7;
+        int bits = runs_bits(v | 1), i, n = (bits + 6) / 7;
         if (bits <= 56) {
             uint64_t x = v, more;
             x = ((x & 0x00FFFFFFF0000000ULL) << 4) | (x & 0x000000000FFFFFFFULL);

@@ -197,6 +197,11 @@ class WriteOptionsByName(EncodingOptionsByName, total=False):
     spark: bool
 
 
+def utf8_metadata(metadata: Mapping[str, bytes | str]) -> dict[str, bytes]:
+    """User metadata as it is stored. Texts become UTF-8."""
+    return {key: value.encode() if isinstance(value, str) else bytes(value) for key, value in metadata.items()}
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

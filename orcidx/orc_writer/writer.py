@@ -21,7 +21,7 @@ from orcidx.orc_writer.arrow_types import describe_schema
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.orc_writer.memory import WriterMemory
-from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
+from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName, utf8_metadata
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Target, narrow_for, open_sink, sources_of
@@ -275,12 +275,9 @@ class OrcWriter:
         try:
             self.end_stripe()
             messages = self._stripes.file_statistics()
-            metadata = {
-                key: value.encode() if isinstance(value, str) else bytes(value)
-                for key, value in self.options.metadata.items()
-            }
             kept = kept_metadata(self.schema) if self.schema.metadata else {}
-            self._layout.finish(messages, kept | metadata)
+            given = utf8_metadata(self.options.metadata) if self.options.metadata else {}
+            self._layout.finish(messages, kept | given)
         except BaseException:
             self.abort()
             raise
@@ -366,13 +363,10 @@ def write_table(
     3
     """
     batches = batches_of(data)
-    schema = getattr(data, "schema", None)
-    if not isinstance(schema, pa.Schema):
-        reader = batches if isinstance(batches, pa.RecordBatchReader) else None
-        if reader is None:
-            instead = "give pyarrow.Table.from_pylist(...) of rows, or use OrcWriter, which takes a schema"
-            raise InvalidQuery(f"a {type(data).__name__} has no schema: {instead}")
-        schema = reader.schema
+    schema = schema_of_rows(data, batches)
+    if schema is None:
+        instead = "give pyarrow.Table.from_pylist(...) of rows, or use OrcWriter, which takes a schema"
+        raise InvalidQuery(f"a {type(data).__name__} has no schema: {instead}")
     given: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     made_of = sources_of(data)
     # The file must not be readable by more users than the files from which its rows come.
@@ -399,6 +393,15 @@ def batches_of(data: object) -> Any:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _checked(data)
     raise InvalidQuery(f"a {type(data).__name__} is not Arrow data: {_instead(data)}")
+
+
+def schema_of_rows(data: object, batches: object) -> pa.Schema | None:
+    """The schema of an object with Arrow data. ``batches`` is the result of ``batches_of`` for this object. The result
+    is None if the schema is known only from a batch."""
+    schema = getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
+        return schema
+    return batches.schema if isinstance(batches, pa.RecordBatchReader) else None
 
 
 def _one_batch(data: Any) -> tuple[pa.RecordBatch]:

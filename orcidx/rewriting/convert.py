@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,10 +27,10 @@ from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.csv_rows import open_csv
 from orcidx.rewriting.drafts import exists
-from orcidx.rewriting.encoding import sink_object
+from orcidx.rewriting.encoding import SinkFile
 from orcidx.rewriting.json_rows import open_json
 from orcidx.rewriting.progress import RowProgress
-from orcidx.scanner.file import make_scan
+from orcidx.rewriting.sources import rows_in
 from orcidx.storage import OneSource, Source, describe_source, open_reader
 from orcidx.storage.sink import open_sink
 from orcidx.storage.sources import describe_target
@@ -153,9 +154,7 @@ class _Counted:
 def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataType]) -> Iterator[Batches]:
     if kind == "orc":
         options = ReadOptions(timestamp_unit=unit)
-        scan = make_scan(
-            [FileJob(source)], None, None, limit=None, row_numbers=False, schema=None, options=options
-        )  # fmt: skip
+        scan = rows_in([FileJob(source)], options=options)
         yield scan.schema, iter(scan), ()
         return
     from orcidx.storage.reader_file import ReaderFile
@@ -204,7 +203,7 @@ Writer = Callable[[pa.Schema, Iterator[pa.RecordBatch], _Counted, Mapping[str, A
 
 
 def _to_orc(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
-    with OrcWriter(sink_object(sink), schema, **options) as writer:
+    with OrcWriter(SinkFile(sink), schema, **options) as writer:
         for batch in batches:
             writer.write(batch)
 
@@ -217,16 +216,14 @@ def _to_parquet(
             writer.write_batch(batch)
 
 
-def _to_csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
-    _separated(schema, batches, sink, ",")
-
-
-def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, delimiter: str) -> None:
+def _to_csv(
+    delimiter: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]
+) -> None:
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
         raise Unsupported(f"CSV cannot contain nested columns such as {nested[0]!r}; write JSON lines instead")
-    options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    with pyarrow.csv.CSVWriter(pa.PythonFile(_PythonFile(sink), mode="w"), schema, write_options=options) as writer:
+    form = pyarrow.csv.WriteOptions(delimiter=delimiter)
+    with pyarrow.csv.CSVWriter(pa.PythonFile(_PythonFile(sink), mode="w"), schema, write_options=form) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -303,7 +300,7 @@ class _PythonFile:
 _WRITERS: dict[str, Writer] = {
     "orc": _to_orc,
     "parquet": _to_parquet,
-    "csv": _to_csv,
-    "tsv": lambda schema, batches, sink, options: _separated(schema, batches, sink, "\t"),
+    "csv": partial(_to_csv, ","),
+    "tsv": partial(_to_csv, "\t"),
     "jsonl": _to_jsonl,
 }

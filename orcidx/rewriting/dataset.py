@@ -13,7 +13,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.keywords import lists_options
 from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
-from orcidx.orc_writer.writer import OrcWriter, batches_of
+from orcidx.orc_writer.writer import OrcWriter, batches_of, schema_of_rows
 from orcidx.rewriting.dataset_job import DatasetJob, JobFile, Mode, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, hive_path, split_batch
 from orcidx.rewriting.progress import RowProgress
@@ -191,9 +191,7 @@ def write_dataset(
 
 def _opened(source: Any) -> tuple[pa.Schema, Any]:
     batches = batches_of(source)
-    schema = getattr(source, "schema", None)
-    if not isinstance(schema, pa.Schema):
-        schema = batches.schema if isinstance(batches, pa.RecordBatchReader) else None
+    schema = schema_of_rows(source, batches)
     if schema is None:
         raise InvalidQuery(
             f"a {type(source).__name__} is not supported as source; give a Table, a reader, a scan or a data frame"

@@ -16,15 +16,14 @@ from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.plan import RewritePlan, RewriteRequest
 from orcidx.rewriting.row_hashes import RowsSeen
-from orcidx.rewriting.sources import InputFile
+from orcidx.rewriting.sources import InputFile, rows_in
 from orcidx.rewriting.z_order import SAMPLE_ROWS
-from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
 
 if TYPE_CHECKING:
     from orcidx.storage.stores import Sink
 
-__all__ = ["encode_rows"]
+__all__ = ["SinkFile", "encode_rows"]
 
 ORDERED_BLOCK = 1 << 16
 """The maximum size of a compressed chunk when rows are put in an order. With small chunks a lookup reads little. A
@@ -69,7 +68,7 @@ def encode_rows(
     if request.order:
         ordered = request.order.apply(ordered, scan.schema, lambda: _sample(inputs, request, options))
     plain = schema.remove_metadata()
-    with OrcWriter(sink_object(sink), plain, options=_write_options(plan, request)) as writer:
+    with OrcWriter(SinkFile(sink), plain, options=_write_options(plan, request)) as writer:
         for batch in ordered:
             writer.write(pa.RecordBatch.from_arrays(_retyped(batch, schema), schema=schema))
         writer.close()
@@ -77,12 +76,9 @@ def encode_rows(
     return seen
 
 
-def sink_object(sink: Sink) -> _SinkFile:
+class SinkFile:
     """A file object for ``OrcWriter`` that supports only writing."""
-    return _SinkFile(sink)
 
-
-class _SinkFile:
     def __init__(self, sink: Sink) -> None:
         self.name = sink.name
         self._sink = sink
@@ -103,7 +99,7 @@ def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
 
 def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: ReadOptions) -> Scan:
     jobs = [FileJob(one.source, fingerprint=one.reader.fingerprint) for one in inputs]
-    return make_scan(jobs, columns, None, limit=None, row_numbers=False, schema=schema, options=options)
+    return rows_in(jobs, columns, schema=schema, options=options)
 
 
 def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:

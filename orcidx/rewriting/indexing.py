@@ -29,8 +29,8 @@ from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
-from orcidx.rewriting.stripes import CannotPatch, Framing, StoredStripe, index_entries
-from orcidx.scanner.file import make_scan
+from orcidx.rewriting.sources import rows_in
+from orcidx.rewriting.stripes import CannotPatch, Framing, StoredStripe, data_sizes, index_entries
 from orcidx.storage import Source
 
 __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trusted"]
@@ -93,8 +93,7 @@ class Indexer:
     @cached_property
     def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions]:
         names = [top.path[:1] for top in self._tops]
-        schema = make_scan([self._job(None)], names, None, limit=None, row_numbers=False, schema=None,
-                           options=self.options).schema  # fmt: skip
+        schema = rows_in([self._job(None)], names, options=self.options).schema
         numbers = self._numbers
         wanted = [number for number, id in numbers.items() if id in self.columns]
         options = WriteOptions(
@@ -127,10 +126,7 @@ class Indexer:
 
     def _batches(self, stripe: int) -> Iterator[pa.RecordBatch]:
         names, _, _ = self._request
-        scan = make_scan(
-            [self._job(stripe)], names, None, limit=None, row_numbers=False, schema=None, options=self.options
-        )
-        yield from scan
+        yield from rows_in([self._job(stripe)], names, options=self.options)
 
     def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
         """Returns ``data`` of the stripe with its new indexes. Also returns the new statistics of its columns if all
@@ -159,12 +155,9 @@ class Indexer:
         streams = self._streams(stripe, data, news, framing)
         if not self.everything:
             return replace(data, streams=streams, encodings=encodings), []
-        sizes: dict[int, int] = {}
-        for stream in streams:
-            if not stream.is_index:
-                sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
+        sizes = data_sizes(streams)
         by_id = {numbers[number]: message for number, message in enumerate(made.statistics)}
-        statistics = [with_bytes_on_disk(by_id[column], sizes.get(column, 0)) for column in range(len(by_id))]
+        statistics = [with_bytes_on_disk(by_id[column], sizes[column]) for column in range(len(by_id))]
         return replace(data, streams=streams, encodings=encodings, statistics=statistics), statistics
 
     def _streams(

@@ -33,6 +33,8 @@ _ZONE = r"[T ][0-9][0-9:.]*(?:Z|[+-][0-9:]+)$"
 """The end of a time with a zone: Z, +02, +0200 or +02:00."""
 Path = tuple[str, ...]
 _ITEM = "[]"
+_OPEN = getattr(pyarrow.json, "open_json", None)
+"""pyarrow's reader of JSON lines. Older versions of pyarrow have only ``read_json``, which reads the whole file."""
 
 
 class _Number(str):
@@ -69,19 +71,17 @@ def open_json(
 
 
 def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
-    opened = getattr(pyarrow.json, "open_json", None)
-    return (pyarrow.json.read_json if opened is None else opened)(pa.PythonFile(open_file(), mode="r")).schema
+    return (_OPEN or pyarrow.json.read_json)(pa.PythonFile(open_file(), mode="r")).schema
 
 
 def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
     """Returns the batches that pyarrow reads. If ``schema`` names a column, the column is read in the type that
     ``schema`` gives."""
-    opened = getattr(pyarrow.json, "open_json", None)
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
-    if opened is None:
+    if _OPEN is None:
         yield from pyarrow.json.read_json(file, parse_options=options).to_batches()
     else:
-        yield from opened(file, parse_options=options)
+        yield from _OPEN(file, parse_options=options)
 
 
 def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

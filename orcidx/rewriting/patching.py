@@ -4,6 +4,7 @@ encoded."""
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from orcidx.rewriting.indexing import Indexer
 from orcidx.rewriting.merged_statistics import merge_statistics, with_bytes_on_disk
 from orcidx.rewriting.plan import RewritePlan
 from orcidx.rewriting.sources import InputFile
-from orcidx.rewriting.stripes import StoredStripe, stored_stripe, stripe_messages
+from orcidx.rewriting.stripes import StoredStripe, data_sizes, stored_stripe, stripe_messages
 from orcidx.storage.sink import PART_BYTES
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def patch_files(
     )
     digests: list[int | dict[tuple[int, int], int]] = []
     news: list[list[bytes]] = []
-    sizes: dict[int, int] = {}
+    sizes: Counter[int] = Counter()
     for number, one in enumerate(inputs):
         indexer = Indexer(one.source, one.reader, plan.blooms, options, fpp, plan.everything) if plan.index else None
         for stripe in one.stripes:
@@ -60,9 +61,7 @@ def patch_files(
                 if indexer is not None:
                     data, statistics = indexer.index(stored, data, plan.framing)
                     news.append(statistics)
-                for stream in data.streams:
-                    if not stream.is_index:
-                        sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
+                sizes.update(data_sizes(data.streams))
                 layout.append(data)
                 digests.append(stored.digests if number in plan.recompress else stream_digests(stored))
             advance(one.reader.stripes[stripe].rows)
@@ -110,7 +109,7 @@ def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
 
 
 def _file_statistics(
-    inputs: Sequence[InputFile], plan: RewritePlan, news: Sequence[Sequence[bytes]], sizes: dict[int, int]
+    inputs: Sequence[InputFile], plan: RewritePlan, news: Sequence[Sequence[bytes]], sizes: Counter[int]
 ) -> list[bytes]:
     nodes = list(inputs[0].reader.root.walk())
     if plan.everything and news:
@@ -125,4 +124,4 @@ def _file_statistics(
         messages = [merge_statistics(node.kind, [of(node.id) for of in raw]) for node in nodes]
     if not plan.recompress or not all(number in plan.recompress for number, one in enumerate(inputs) if one.rows):
         return messages
-    return [with_bytes_on_disk(message, sizes.get(column, 0)) for column, message in enumerate(messages)]
+    return [with_bytes_on_disk(message, sizes[column]) for column, message in enumerate(messages)]

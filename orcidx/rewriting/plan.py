@@ -28,7 +28,7 @@ from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import Identity, own_identity
-from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.options import WriteOptions, utf8_metadata
 from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, is_trusted
 from orcidx.rewriting.merged_statistics import has_counts
 from orcidx.rewriting.ordering import Order
@@ -291,7 +291,7 @@ def _user_metadata(inputs: Sequence[InputFile], request: RewriteRequest) -> tupl
         for key, value in one.reader.tail.footer.user_metadata.items():
             if joined.setdefault(key, value) != value:
                 dropped[key] = None
-    given = {key: v.encode() if isinstance(v, str) else bytes(v) for key, v in request.option("metadata").items()}
+    given = utf8_metadata(request.option("metadata"))
     differ = [key for key in dropped if key not in given]
     notes = tuple(f"user metadata {key!r} differs between the files and is left out" for key in differ)
     return {key: value for key, value in joined.items() if key not in dropped} | given, notes

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.hive_acid import is_acid_file
@@ -14,9 +16,13 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 from orcidx.orc_writer.file_layout import Identity
+from orcidx.planner.request import FileJob
+from orcidx.predicate import Predicate
+from orcidx.scanner.file import make_scan
+from orcidx.scanner.scan import Scan
 from orcidx.storage import Source, Sources, list_sources
 
-__all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_options", "same_schema"]
+__all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_options", "rows_in", "same_schema"]
 
 
 class InputFile(NamedTuple):
@@ -133,6 +139,19 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
         if str(child) != str(right[name]):
             return f"the type of {name!r} is {child} and {right[name]}"
     return None if str(one) == str(other) else f"{one} and {other}"
+
+
+def rows_in(
+    jobs: Sequence[FileJob],
+    columns: Sequence[str | Sequence[str]] | None = None,
+    where: Predicate | None = None,
+    *,
+    limit: int | None = None,
+    schema: pa.Schema | None = None,
+    options: ReadOptions,
+) -> Scan:
+    """The rows of files or stripes, without row numbers."""
+    return make_scan(jobs, columns, where, limit=limit, row_numbers=False, schema=schema, options=options)
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:

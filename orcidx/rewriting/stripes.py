@@ -7,7 +7,8 @@ the values that are before it in a run or a byte. These counts do not change."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,11 +117,8 @@ class StoredStripe:
         return replace(self.data(), streams=streams, statistics=self._resized(streams))
 
     def _resized(self, streams: Sequence[StreamData]) -> list[bytes]:
-        sizes: dict[int, int] = {}
-        for stream in streams:
-            if not stream.is_index:
-                sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
-        return [with_bytes_on_disk(one, sizes.get(column, 0)) for column, one in enumerate(self.statistics)]
+        sizes = data_sizes(streams)
+        return [with_bytes_on_disk(one, sizes[column]) for column, one in enumerate(self.statistics)]
 
     def _moved_index(self, node: OrcType, outs: Mapping[Place, _Stream], framing: Framing) -> bytes:
         raw = self.unframed((node.id, StreamKind.ROW_INDEX))
@@ -148,6 +146,15 @@ class StoredStripe:
         layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)
         present = (node.id, StreamKind.PRESENT) in self.streams
         return position_offsets(layout, has_present=present, compressed=compressed)
+
+
+def data_sizes(streams: Iterable[StreamData]) -> Counter[int]:
+    """The bytes of the streams that are not indexes, by column id."""
+    sizes: Counter[int] = Counter()
+    for stream in streams:
+        if not stream.is_index:
+            sizes[stream.column] += stream.length
+    return sizes
 
 
 def _new_positions(out: _Stream | None, offsets: Int64s, compressed: bool) -> list[Int64s]:

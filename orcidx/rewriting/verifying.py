@@ -21,8 +21,7 @@ from orcidx.planner.request import FileJob
 from orcidx.predicate import col
 from orcidx.rewriting.patching import stripe_digest
 from orcidx.rewriting.row_hashes import RowsSeen, rows_seen
-from orcidx.rewriting.sources import InputFile
-from orcidx.scanner.file import make_scan
+from orcidx.rewriting.sources import InputFile, rows_in
 from orcidx.spellings import counted
 from orcidx.storage import Source
 
@@ -143,19 +142,15 @@ def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name
             for value in _sampled(job, column, options):
                 where = col(column) == value
                 with_filters, without = (
-                    make_scan(
-                        [job], [(column,)], where, limit=None, row_numbers=False, schema=None,
-                        options=options.override(bloom_filters=use),
-                    ).count_rows()
+                    rows_in([job], [(column,)], where, options=options.override(bloom_filters=use)).count_rows()
                     for use in (True, False)
-                )  # fmt: skip
+                )
                 if with_filters != without:
                     raise _wrong(name, f"the bloom filter of {column} in stripe {stripe} lacks the value {value!r}")
 
 
 def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
-    scan = make_scan([job], [(column,)], None, limit=1 << 14, row_numbers=False, schema=None, options=options)
-    for batch in scan:
+    for batch in rows_in([job], [(column,)], limit=1 << 14, options=options):
         values = batch.column(0).drop_null()
         if len(values):
             places = np.linspace(0, len(values) - 1, min(_SAMPLED_VALUES, len(values))).astype(int)
@@ -166,7 +161,7 @@ def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
 def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, options: ReadOptions) -> None:
     """Raises ``StorageError`` unless the file has the rows that were written. With ``ordered``, the order of the rows
     must also be the same."""
-    scan = make_scan([FileJob(draft)], None, None, limit=None, row_numbers=False, schema=None, options=options)
+    scan = rows_in([FileJob(draft)], options=options)
     try:
         found = rows_seen(scan)
     except CorruptFile as error:
