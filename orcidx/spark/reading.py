@@ -22,6 +22,7 @@ from orcidx.scanner.top_rows import parse_order
 from orcidx.spark.choosing.choice import Choice, Chosen, Engine, Unreadable
 from orcidx.spark.choosing.connect_pruning import certain_predicate
 from orcidx.spark.choosing.engine_choice import choose, engine_of, is_column, own_tasks_only
+from orcidx.spark.choosing.remaining_files import types_of
 from orcidx.spark.choosing.schema_differences import damaged_file, with_files_named
 from orcidx.spark.conditions.key_frames import restricted_to
 from orcidx.spark.conditions.query_text import parse_text
@@ -241,13 +242,9 @@ def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen:
         if chosen.instead is None:
             raise
         rows = None
-    if chosen.instead is not None and (rows is None or _types_of(rows) != chosen.types):
+    if chosen.instead is not None and (rows is None or types_of(rows.schema.fields) != chosen.types):
         return _carried_out(spark, query, facts, chosen.instead())
     return chosen, rows if chosen.condition is None else rows.where(chosen.condition)
-
-
-def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
-    return tuple((one.name, one.dataType.simpleString()) for one in frame.schema.fields)
 
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
@@ -423,9 +420,8 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
         return split_orc(rows, target)
     sizes = [job.source.size or 0 for job in rows.jobs]
     count = max(1, min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64))
-    bins = pack_sizes(
-        [1 + size // (1 << 20) for size in sizes], max(1, sum(1 + size // (1 << 20) for size in sizes) // count)
-    )
+    weights = [1 + size // (1 << 20) for size in sizes]
+    bins = pack_sizes(weights, max(1, sum(weights) // count))
     chunks: dict[int, list[int]] = {}
     for number, job in zip(bins, range(len(bins))):
         chunks.setdefault(number, []).append(job)

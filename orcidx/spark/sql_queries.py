@@ -27,6 +27,7 @@ from orcidx.predicate import Constant, Predicate, all_of
 from orcidx.spark.choosing.choice import Choice
 from orcidx.spark.choosing.engine_rules import NO_FILE_SKIPPED, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
+from orcidx.spark.choosing.remaining_files import sizes_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of, local_name
 from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, SurvivingFiles, find_survivors, joined
@@ -333,10 +334,7 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAns
     choice = Choice(
         "spark",
         f"{scan.shown}: files without matching rows are not listed",
-        files=len(kept),
-        files_left=int(kept.sum()),
-        bytes=int(files.sizes.sum()),
-        bytes_left=int(files.sizes[kept].sum()),
+        **vars(sizes_of(files.sizes, kept)),
         # The counts for each kind of evidence are given only if they add up to the number of skipped files. Files in
         # partitions that Spark itself skips are not counted.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},

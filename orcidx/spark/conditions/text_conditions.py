@@ -20,6 +20,7 @@ from orcidx.spark.conditions.analysed_conditions import pushed_predicate
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.sessions.spark_session import is_connect
+from orcidx.spark.types.argument_types import Where
 from orcidx.spark.types.spark_types import collated
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["PushedCondition", "TextCondition", "filtered_by", "predicate_of_text"]
+__all__ = ["PushedCondition", "TextCondition", "as_in_spark", "filtered_by", "predicate_of_text"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,13 @@ class TextCondition:
         filtered_by(self.spark.createDataFrame([], schema), self.text)
         assert self.on_connect is not None
         return PushedCondition(self.on_connect(schema), False, None)
+
+
+def as_in_spark(spark: SparkSession, where: Where, clock_zone: str, *, once: bool = False) -> Where | TextCondition:
+    """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged, and with Spark Connect
+    every condition."""
+    is_text = isinstance(where, str) and not is_connect(spark)
+    return TextCondition(spark, str(where), clock_zone, once=once) if is_text else where
 
 
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:

@@ -20,14 +20,14 @@ from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
-from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.spark.conditions.text_conditions import as_in_spark
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import FileJobTask, run_over_files, weigh
 from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import reached
 from orcidx.spark.sessions.progress import Counters, Progress
-from orcidx.spark.sessions.spark_session import facts_of, is_connect
+from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.spark.types.argument_types import OnePath, Schema, Where
 from orcidx.storage import Source, list_sources
 from orcidx.storage.secrets import with_secrets
@@ -107,7 +107,7 @@ def explain(
     query = Query(
         path=_readable_first(sources),
         columns=columns,
-        where=_condition(spark, where, facts.clock_zone),
+        where=as_in_spark(spark, where, facts.clock_zone),
         format="orc",
         schema=schema,
         **facts.of_query,
@@ -127,12 +127,6 @@ def explain(
             task = replace(task, make=replace(question, counters=shown.counters))
             found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
     return assemble(store.root.name, repr(request.where), pruned, found)
-
-
-def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
-    """Interprets a text as Spark does. Any other condition is returned unchanged."""
-    is_text = isinstance(where, str) and not is_connect(spark)
-    return TextCondition(spark, str(where), clock_zone) if is_text else where
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:

@@ -26,7 +26,7 @@ from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "TASK_OPTIONS",
@@ -35,6 +35,7 @@ __all__ = [
     "error_from",
     "listed_sources",
     "raising_what_tasks_raised",
+    "rows_of_tasks",
     "run_over_files",
     "weigh",
 ]
@@ -158,11 +159,18 @@ def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], ta
 
     Raises the errors that ``raising_what_tasks_raised`` describes.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if not files.num_rows:
         return task.schema.empty_table()
     placed = place(spark, files, bins, max(bins) + 1)
-    run = shipped(task, task.root)
+    return rows_of_tasks(placed, shipped(task, task.root), task.schema)
+
+
+def rows_of_tasks(placed: DataFrame, task: Callable[[Any], Any], schema: pa.Schema) -> pa.Table:
+    """Runs a task (for ``mapInArrow``) over the parts of a DataFrame, and collects its rows.
+
+    Raises the errors that ``raising_what_tasks_raised`` describes.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     with raising_what_tasks_raised():
-        return table_of(placed.mapInArrow(run, from_arrow_schema(task.schema)), task.schema)
+        return table_of(placed.mapInArrow(task, from_arrow_schema(schema)), schema)

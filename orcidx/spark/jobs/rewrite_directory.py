@@ -27,11 +27,11 @@ from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.jobs.build_index import is_table, refresh
-from orcidx.spark.jobs.file_jobs import TASK_OPTIONS, TaskFailure, raising_what_tasks_raised
+from orcidx.spark.jobs.file_jobs import TASK_OPTIONS, TaskFailure, rows_of_tasks
 from orcidx.spark.jobs.leases import Lease
 from orcidx.spark.jobs.swaps import SwapGroup, Swaps
 from orcidx.spark.query.placement import place
-from orcidx.spark.sessions.arrow_tables import frame_of, table_of
+from orcidx.spark.sessions.arrow_tables import frame_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.types.argument_types import ClusterBy, OnePath, SortBy
@@ -375,8 +375,5 @@ def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[
 
 
 def _collect(spark: SparkSession, rows: pa.Table, task: _Task) -> pa.Table:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     placed = place(spark, rows, list(range(rows.num_rows)), rows.num_rows)
-    with raising_what_tasks_raised():
-        return table_of(placed.mapInArrow(shipped(task, task.folder.source("")), from_arrow_schema(_TASK)), _TASK)
+    return rows_of_tasks(placed, shipped(task, task.folder.source("")), _TASK)

@@ -33,9 +33,8 @@ from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition, predicate_of_text
-from orcidx.spark.jobs.file_jobs import TaskFailure, raising_what_tasks_raised, weigh
+from orcidx.spark.jobs.file_jobs import TaskFailure, rows_of_tasks, weigh
 from orcidx.spark.query.placement import place
-from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.spark.types.argument_types import TableName, Where
@@ -293,11 +292,7 @@ def _run(
 
 
 def _collected(frame: DataFrame, task: Any) -> list[Any]:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    with raising_what_tasks_raised():
-        rows = table_of(frame.mapInArrow(task, from_arrow_schema(_ROWS)), _ROWS)
-    return [pickle.loads(data) for data in rows["pickled"].to_pylist()]
+    return [pickle.loads(data) for data in rows_of_tasks(frame, task, _ROWS)["pickled"].to_pylist()]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from orcidx.scanner.aggregate_pass import (
 )
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.spark.conditions.text_conditions import TextCondition, as_in_spark
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import weigh
 from orcidx.spark.query.placement import place
@@ -33,7 +33,7 @@ from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
-from orcidx.spark.sessions.spark_session import facts_of, is_connect
+from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.spark.types.argument_types import Given, OnePath, Schema
 from orcidx.storage import Source, list_sources
 from orcidx.storage.kept_tails import share
@@ -98,8 +98,7 @@ def aggregate(
     if is_table(found, storage_options):
         raise Unsupported("this is a Paimon table; use orcidx.paimon.open_table(path).aggregate")
     sources = list_sources(found, storage_options=storage_options)
-    is_text = isinstance(where, str) and not is_connect(spark)
-    condition = TextCondition(spark, str(where), facts.clock_zone, once=True) if is_text else where
+    condition = as_in_spark(spark, where, facts.clock_zone, once=True)
     query = Query(path=sources, where=condition, format="orc", schema=schema, **facts.of_query)
     rows = begin_plan(query).rows
     assert isinstance(rows, Scan)

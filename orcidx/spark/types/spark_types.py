@@ -128,6 +128,14 @@ def struct_json(fields: Sequence[tuple[str, Json]]) -> Json:
     return {"type": "struct", "fields": [field_json(name, kind) for name, kind in fields]}
 
 
+def _array_json(element: Json) -> Json:
+    return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def _map_json(key: Json, value: Json) -> Json:
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+
 def field_of_orc(name: str, node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
     """The field of a column. Raises ``Unsupported`` if Spark does not have the type of the column, or does not accept
     it from Python."""
@@ -151,9 +159,9 @@ def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
     if node.kind is TypeKind.STRUCT:
         return struct_json(list(zip(node.names, children)))
     if node.kind is TypeKind.LIST:
-        return {"type": "array", "elementType": children[0], "containsNull": True}
+        return _array_json(children[0])
     if node.kind is TypeKind.MAP:
-        return {"type": "map", "keyType": children[0], "valueType": children[1], "valueContainsNull": True}
+        return _map_json(children[0], children[1])
     raise Unsupported(
         f"Spark has no type for {node.kind.name.lower()}; select the other columns with columns=", column=node.dotted
     )
@@ -190,10 +198,9 @@ def _of_paimon(kind: DataType, column: str) -> Json:
         return struct_json([(field.name, _of_paimon(field.type, column)) for field in kind.fields])
     children = [_of_paimon(child, column) for child in kind.children]
     if kind.root == "ARRAY":
-        return {"type": "array", "elementType": children[0], "containsNull": True}
+        return _array_json(children[0])
     if kind.root in ("MAP", "MULTISET"):
-        value = children[1] if kind.root == "MAP" else "integer"
-        return {"type": "map", "keyType": children[0], "valueType": value, "valueContainsNull": True}
+        return _map_json(children[0], children[1] if kind.root == "MAP" else "integer")
     raise Unsupported(f"Spark has no type for {kind}; select the other columns with columns=", column=column)
 
 
@@ -250,10 +257,9 @@ def _of_arrow(kind: pa.DataType, column: str) -> Json:
     if types.is_decimal128(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_list(kind) or types.is_large_list(kind):
-        return {"type": "array", "elementType": _of_arrow(kind.value_type, column), "containsNull": True}
+        return _array_json(_of_arrow(kind.value_type, column))
     if types.is_map(kind):
-        key, value = _of_arrow(kind.key_type, column), _of_arrow(kind.item_type, column)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return _map_json(_of_arrow(kind.key_type, column), _of_arrow(kind.item_type, column))
     if types.is_struct(kind):
         return struct_json([(field.name, _of_arrow(field.type, column)) for field in kind])
     raise InvalidQuery(f"Spark has no type for Arrow's {kind}; cast the column", column=column)
