@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 import pyarrow as pa
 import pyarrow.orc
@@ -103,7 +104,7 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
 
 def summary(group: str, found: list[Row]) -> str:
     """Returns a line with the geometric mean of the ratios, and the slowest row."""
-    mean = math.exp(sum(math.log(row.ratio) for row in found) / len(found))
+    mean = geometric_mean(row.ratio for row in found)
     slowest = min(found, key=lambda row: row.ratio)
     worst = f"{slowest.name} / {slowest.codec} {slowest.ratio:.2f}x"
     return f"{group}: {len(found)} rows, geometric mean {mean:.2f}x, slowest {worst}"

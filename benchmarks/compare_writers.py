@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from statistics import geometric_mean
 
 import numpy as np
 import pyarrow as pa
@@ -219,7 +220,7 @@ def main() -> None:
         return
     print(f"{given.codec:22} {'pyarrow':>8} {'orcidx':>8} {'faster':>8} {'size':>7}   (ns a row)")
     ratios = [compare(name, table, given.codec, given.times)[0] for name, table in tables.items()]
-    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}x, least {min(ratios):.2f}x")
+    print(f"geometric mean {geometric_mean(ratios):.2f}x, least {min(ratios):.2f}x")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def main() -> None:
                 print(f"\n{one.kind:10} {one.order:9} {one.codec:12}", end="")
             found.append(one)
             print(f" {one.ratio:5.2f} ({one.other * 1e3:4.1f})", end="", flush=True)
-    mean = math.exp(sum(math.log(one.ratio) for one in found) / len(found))
+    mean = geometric_mean(one.ratio for one in found)
     above = sum(one.ratio > MARK for one in found)
     most = max(one.ratio for one in found)
     print(f"\n{len(found)} cells: {mean:.2f} in the geometric mean, {most:.2f} at most, {above} above {MARK}")

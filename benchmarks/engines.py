@@ -27,18 +27,19 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import orcidx
+from benchmarks import lineitem
 from benchmarks.columns import DATA
 from benchmarks.tpch import TABLES, queries
 from orcidx.engines.polars import FRAME_ROWS
@@ -56,17 +57,12 @@ def files(scale: float) -> Path:
     folder = DATA / f"engines-sf{scale:g}"
     if (folder / "done").is_file():
         return folder
-    program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if program is None:
-        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
     made = folder / "generated"
     folder.mkdir(parents=True, exist_ok=True)
-    command = [program, "parquet", "-s", f"{scale:g}", f"--output-dir={made}", "--overwrite"]
+    command = [lineitem.generator(), "parquet", "-s", f"{scale:g}", f"--output-dir={made}", "--overwrite"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for name in TABLES:
-        table = pq.read_table(made / f"{name}.parquet")
-        plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-        table = table.cast(pa.schema(plain))
+        table = lineitem.generated(made / f"{name}.parquet")
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         orcidx.write_table(table, folder / f"{name}.orc", compression="zstd")
     shutil.rmtree(made)
@@ -200,10 +196,6 @@ def measured(clock: Callable[[], float], call: Callable[[], Any]) -> float:
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
-
-
-def geometric_mean(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[], float]) -> dict[str, float]:

@@ -15,16 +15,28 @@ import pyarrow.parquet
 from benchmarks.columns import DATA
 
 
+def generator() -> str:
+    """Returns the path of the program that generates the tables of TPC-H."""
+    program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
+    return program
+
+
+def generated(path: Path, *, use_threads: bool = True) -> pa.Table:
+    """Reads a generated Parquet file, without the string views that pyarrow's ORC writer does not support."""
+    table = pyarrow.parquet.read_table(path, use_threads=use_threads)
+    plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(plain))
+
+
 def parquet(scale: float) -> Path:
     """Returns the generated table as a Parquet file. It is generated if it does not exist."""
     target = DATA / f"lineitem-sf{scale:g}.parquet"
     if not target.is_file():
-        program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        if program is None:
-            raise SystemExit("lineitem needs tpchgen-cli: python -m pip install tpchgen-cli")
         folder = DATA / f"tpch-sf{scale:g}"
-        command = [program, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={folder}", "--overwrite"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        options = ["-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={folder}", "--overwrite"]
+        subprocess.run([generator(), "parquet", *options], check=True, stdout=subprocess.DEVNULL)
         (folder / "lineitem.parquet").replace(target)
         shutil.rmtree(folder)
     return target
@@ -46,9 +58,7 @@ def orc(scale: float, codec: str, *, spark: bool, blooms: bool = False) -> Path:
         else:
             fresh = target.with_suffix(".fresh")
             kind = "uncompressed" if codec == "none" else codec
-            table = pyarrow.parquet.read_table(parquet(scale))
-            plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-            table = table.cast(pa.schema(plain))  # pyarrow's ORC writer does not support string views
+            table = generated(parquet(scale))
             numbers = [table.column_names.index(name) + 1 for name in BLOOMS] if blooms else None
             options = {"dictionary_key_size_threshold": 0.8, "bloom_filter_columns": numbers}
             pyarrow.orc.write_table(table, fresh, compression=kind, **options)

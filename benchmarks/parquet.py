@@ -36,9 +36,7 @@ Read = Callable[[Path], Any]
 def files(scale: float) -> dict[str, Path]:
     """Returns the files by their writers. The ORC files have a bloom filter of ``FILTERED``. pyarrow writes no bloom
     filter into a Parquet file."""
-    table = pq.read_table(lineitem.parquet(scale), use_threads=False)
-    plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-    table = table.cast(pa.schema(plain)).combine_chunks()
+    table = lineitem.generated(lineitem.parquet(scale), use_threads=False).combine_chunks()
     made = {
         "ORC of orcidx": (DATA / f"beside-sf{scale:g}.orcidx.orc", _write_orcidx),
         "ORC of pyarrow": (DATA / f"beside-sf{scale:g}.pyarrow.orc", _write_pyarrow),

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.orc
-import pyarrow.parquet
 
 import orcidx
 from benchmarks import lineitem
@@ -34,9 +33,7 @@ def shuffled(scale: float) -> Path:
     """Returns a file with the rows of the table in random order. It is written if it does not exist."""
     target = DATA / f"lineitem-sf{scale:g}.shuffled.zlib.orc"
     if not target.is_file():
-        table = pyarrow.parquet.read_table(lineitem.parquet(scale))
-        plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-        table = table.cast(pa.schema(plain)).combine_chunks()
+        table = lineitem.generated(lineitem.parquet(scale)).combine_chunks()
         order = np.random.default_rng(1).permutation(table.num_rows)
         fresh = target.with_suffix(".fresh")
         options = {"compression": "zlib", "dictionary_key_size_threshold": 0.8}

@@ -126,7 +126,6 @@ def write_lines(spark: Any, folder: Path, scale: float) -> None:
     for one in LAYOUTS.values():
         spec = {"bitmap": {"returnflag": {}}, "bloom-filter": {"partkey": {"items": 200_000, "fpp": 0.01}}}
         orcidx_spark.build_file_index(spark, str(folder / one), spec, progress=False).count()
-    (folder / "_done").touch()
 
 
 def write_keys(spark: Any, folder: Path, lines: int) -> None:
@@ -141,7 +140,6 @@ def write_keys(spark: Any, folder: Path, lines: int) -> None:
     frame.write.mode("overwrite").orc(str(folder))
     spec = {"bloom-filter": {"key": {"items": lines // FILES, "fpp": 0.001}}}
     orcidx_spark.build_file_index(spark, str(folder), spec, progress=False).count()
-    (folder / "_done").touch()
 
 
 def made(folder: Path, write: Callable[[], None]) -> Path:
@@ -149,6 +147,7 @@ def made(folder: Path, write: Callable[[], None]) -> Path:
         began = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
         write()
+        (folder / "_done").touch()
         sys.stdout.write(f"written and indexed {folder.name}: {time.perf_counter() - began:.0f} s\n")
     return folder
 
@@ -266,7 +265,6 @@ def write_many(spark: Any, folder: Path) -> None:
         else:
             os.link(below / "0.orc", below / f"{number}.orc")
     orcidx_spark.build_file_index(spark, str(first), {"bloom-filter": {"id": {}}}, progress=False).count()
-    (first / "_done").touch()
 
 
 def many(spark: Any, first: Path, *, only_data: bool) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lineitem import generator
 from orcidx import spark as orcidx_spark
 
 __all__ = ["TABLES", "queries", "view_all", "write_tables"]
@@ -22,11 +20,8 @@ def write_tables(spark: Any, folder: Path, scale: float) -> None:
     """Makes the tables with ``tpchgen-cli`` (extra ``bench``), and writes them with Spark. lineitem and orders get
     bloom filters."""
     made = folder / "parquet"
-    program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if program is None:
-        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
     subprocess.run(
-        [program, "parquet", "-s", str(scale), f"--output-dir={made}", "--compression=ZSTD(1)"],
+        [generator(), "parquet", "-s", str(scale), f"--output-dir={made}", "--compression=ZSTD(1)"],
         check=True,
         capture_output=True,
     )
@@ -36,7 +31,6 @@ def write_tables(spark: Any, folder: Path, scale: float) -> None:
     for name, column in (("lineitem", "l_partkey"), ("orders", "o_custkey")):
         spec = {"bloom-filter": {column: {"items": 200_000, "fpp": 0.01}}}
         orcidx_spark.build_file_index(spark, str(folder / name), spec, progress=False).count()
-    (folder / "_done").touch()
 
 
 def queries() -> list[str]:
