@@ -18,7 +18,8 @@ from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.footer_records import StripeInformation
-from orcidx.orc.metadata import FileTail, TypeKind, WriterKind
+from orcidx.orc.kinds import TypeKind, WriterKind
+from orcidx.orc.metadata import FileTail
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics

@@ -7,7 +7,8 @@ from orcidx.storage.cache import IdentityCache
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.hive_paths import hive_partition
 from orcidx.storage.listing import list_sources
-from orcidx.storage.ranges import MergedRange, RangeReader, ReadMetrics, Request, merge_ranges, start_read
+from orcidx.storage.ranges import MergedRange, RangeReader, ReadMetrics, merge_ranges, start_read
+from orcidx.storage.read_log import Request
 from orcidx.storage.reader_file import ReaderFile
 from orcidx.storage.recording import RecordingReader
 from orcidx.storage.sources import OneSource, Sources, describe_source, open_reader

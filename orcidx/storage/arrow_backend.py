@@ -23,13 +23,11 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, ThreadBackend
-from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
+from orcidx.storage.stores import Found, Sink, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import check_then_put, discard_when_collected, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "ArrowBackend", "ArrowSink", "ArrowStore"]
 

@@ -39,14 +39,12 @@ from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Backend, RemoteReader, StoreAnswer, ThreadBackend
 from orcidx.storage.secrets import shown, without_secrets
-from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
+from orcidx.storage.stores import Found, Sink, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import check_then_put, discard_when_collected, prove, refused, temporary_name
 from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 

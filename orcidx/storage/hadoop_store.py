@@ -29,13 +29,11 @@ from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, StoreAnswer, ThreadBackend
-from orcidx.storage.stores import Found, Source, Store, Upload, store_of
+from orcidx.storage.stores import Found, Sink, Source, Store, Upload, store_of
 from orcidx.storage.writers import check_then_put, prove, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from orcidx.storage.stores import Sink
 
 __all__ = [
     "STORE",

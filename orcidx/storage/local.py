@@ -16,7 +16,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,12 +28,9 @@ from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible,
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.local_writing import LocalSink, create_file, put_file
 from orcidx.storage.ranges import Range, RangeReader, ReadMetrics, as_expected, check_inside, object_changed
-from orcidx.storage.stores import Found, Source, Store, Upload, is_url
+from orcidx.storage.stores import Found, Sink, Source, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 from orcidx.threads.waiting import Mutex
-
-if TYPE_CHECKING:
-    from orcidx.storage.stores import Sink
 
 __all__ = [
     "STORE",
@@ -48,9 +45,9 @@ __all__ = [
 ]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
-# Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call on every system.
 _LARGEST_READ = 1 << 30
-"""The most bytes of one read. It is below the limit of one call on Linux."""
+"""The most bytes of one read. Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call
+on every system."""
 _NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
 """A file of at most this many bytes is read completely together with its tail. All later reads then use memory."""

@@ -22,7 +22,7 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import RemoteReader, StoreAnswer
 from orcidx.storage.sources import text_of
-from orcidx.storage.stores import Found, Source, Store, Upload
+from orcidx.storage.stores import Found, Sink, Source, Store, Upload
 from orcidx.storage.writers import check_then_put, discard_when_collected, prove, refused
 from orcidx.threads.tasks import Task, spawn
 from orcidx.threads.waiting import Channel
@@ -30,8 +30,6 @@ from orcidx.threads.waiting import Channel
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
     from typing_extensions import Buffer
-
-    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 

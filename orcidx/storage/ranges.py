@@ -14,7 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 from orcidx.errors import StorageError
 from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.read_log import Request
 from orcidx.storage.read_metrics import ReadMetrics
 from orcidx.storage.threads import READERS
 from orcidx.threads.tasks import Task
@@ -24,7 +23,6 @@ __all__ = [
     "MergedRange",
     "RangeReader",
     "ReadMetrics",
-    "Request",
     "merge_ranges",
 ]
 
