@@ -23,14 +23,11 @@ __all__ = [
     "unknown_keyword",
 ]
 
-_WHERE = "use where="
-_LIMIT = "use limit="
 _OF_SCAN = "it belongs to scan and read of the file"
-_OF_MANY = "it belongs to orcidx.scan"
 
 READING = {
-    **dict.fromkeys(("filters", "filter", "predicate", "condition"), _WHERE),
-    **dict.fromkeys(("n_rows", "nrows", "num_rows", "max_rows", "head"), _LIMIT),
+    **dict.fromkeys(("filters", "filter", "predicate", "condition"), "use where="),
+    **dict.fromkeys(("n_rows", "nrows", "num_rows", "max_rows", "head"), "use limit="),
     **dict.fromkeys(("usecols", "select", "names", "projection"), "use columns="),
     **dict.fromkeys(("n_threads", "nthreads", "num_threads", "parallel"), "use use_threads="),
     **dict.fromkeys(("row_index_name", "row_count_name", "file_row_number"), "use row_numbers="),
@@ -54,7 +51,7 @@ READING = {
     ),
     **dict.fromkeys(("columns", "where", "limit", "top", "stripes", "row_range", "row_numbers", "schema"), _OF_SCAN),
     **dict.fromkeys(("selection", "deletion_vector", "file_index"), _OF_SCAN),
-    **dict.fromkeys(("file_path", "match", "hive_partitions", "indexes"), _OF_MANY),
+    **dict.fromkeys(("file_path", "match", "hive_partitions", "indexes"), "it belongs to orcidx.scan"),
     **dict.fromkeys(("storage_options", "filesystem"), "it belongs to orcidx.open and orcidx.scan"),
     "snapshot_id": "it belongs to orcidx.paimon.open_table",
 }
