@@ -20,7 +20,7 @@ from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
 from orcidx.predicate import resolve_column
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "MappedColumns", "choose_fields", "column_path", "map_columns", "widen"]
+__all__ = ["FieldSource", "choose_fields", "column_path", "map_columns", "widen"]
 
 Columns = Sequence[str | Sequence[str]]
 
@@ -45,17 +45,6 @@ class FieldSource:
         return _as_scalar(self.value, self.field)
 
 
-@dataclass(frozen=True)
-class MappedColumns:
-    """The mapped columns. ``fields`` are in the order of the output, and ``schema`` is the schema of the output."""
-
-    fields: tuple[FieldSource, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([source.field for source in self.fields])
-
-
 def map_columns(
     root: OrcType,
     columns: Columns | None,
@@ -65,9 +54,9 @@ def map_columns(
     match: Literal["name", "position", "field_id"] = "name",
     constants: Mapping[str, Any] | None = None,
     dictionaries: frozenset[int] = frozenset(),
-) -> MappedColumns:
+) -> tuple[FieldSource, ...]:
     """Maps a file to the wanted schema, restricted to ``columns``. If ``wanted`` is None, the file's own schema is
-    used.
+    used. Returns the source of each column, in the order of the output.
 
     ``constants`` has scalars by name, for columns with one value in the whole file. A constant replaces a column of the
     file with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be
@@ -75,7 +64,7 @@ def map_columns(
     """
     constants = constants or {}
     if wanted is None:
-        return MappedColumns(tuple(_own(root, columns, options, constants, dictionaries)))
+        return tuple(_own(root, columns, options, constants, dictionaries))
     places = _children_by_key(root, match, options)
     sources = []
     for position, field in choose_fields(wanted, columns, case_sensitive=options.case_sensitive):
@@ -84,7 +73,7 @@ def map_columns(
         else:
             child = places.get(_key(wanted.field(position), position, match, options))
             sources.append(_source(field, child, options, dictionaries))
-    return MappedColumns(tuple(sources))
+    return tuple(sources)
 
 
 # ---------------------------------------------------------------------- the file's own schema

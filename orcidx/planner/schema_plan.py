@@ -155,7 +155,7 @@ class SchemaColumns:
         )
         name = self.request.file_path
         own = () if name is None else (FieldSource(pa.field(name, pa.string())),)
-        return (*mapped.fields, *own)
+        return (*mapped, *own)
 
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
@@ -428,17 +428,13 @@ class SchemaPlan:
 
     # ------------------------------------------------------------------ what is decoded
 
-    def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        """The columns that are decoded. See ``AskedColumns.columns``."""
-        return self.asked.columns(exact)
-
     @cached_property
     def at_once(self) -> AtOnce | None:
         """All columns of small stripes, for reading them by one call. It is None if a predicate or an option determines
         which rows are read, or if column readers are needed."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
-        plan = self.columns(())
+        plan = self.asked.columns(())
         recipe = recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
         if recipe is None:
             return None

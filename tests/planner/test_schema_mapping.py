@@ -183,10 +183,7 @@ def test_constants_stand_where_they_are_asked_for(write):
 
     def mapped(columns, constants, **options):
         found = map_columns(root, columns, options=ReadOptions(**options), constants=constants)
-        return [
-            (one.field.name, one.column and one.column.path[-1], one.value and one.value.as_py())
-            for one in found.fields
-        ]
+        return [(one.field.name, one.column and one.column.path[-1], one.value and one.value.as_py()) for one in found]
 
     a, b, p = ("a", "a", None), ("b", "b", None), ("p", None, 7)
     assert mapped(["b", "p", "a"], {"p": 7}) == [b, p, a]
