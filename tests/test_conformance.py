@@ -147,7 +147,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "pread": ("LocalReader", lambda folder: open_reader(folder / "content")),
     "mmap": ("LocalReader", lambda folder: LocalReader(str(folder / "content"), options=ReadOptions(mmap=True))),
     "bytes": ("BytesReader", lambda folder: open_reader(CONTENT)),
-    "file object": ("FileObjectReader", lambda folder: FileObjectReader(io.BytesIO(CONTENT))),
+    "file object": ("FileObjectReader", lambda folder: FileObjectReader(io.BytesIO(CONTENT), name="<file>")),
     "lent": ("LentReader", lambda folder: LentReader(open_reader(CONTENT))),
     "lent local": ("LentLocalReader", lent_local),
     "recording": ("RecordingReader", lambda folder: RecordingReader(open_reader(folder / "content"))),

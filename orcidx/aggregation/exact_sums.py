@@ -81,8 +81,6 @@ def rounded_sum(numerator: int, denominator: int) -> float:
 
 
 def _units(values: npt.NDArray[np.float64]) -> int:
-    if not len(values):
-        return 0
     fractions, exponents = np.frexp(values)
     mantissas = np.ldexp(fractions, 53).astype(np.int64)
     least = int(exponents.min())

@@ -100,7 +100,7 @@ class Ranks:
             self._take(index)
             index = None
         nans = self._nans + (0 if index is None else index.nans)
-        order: Ordered = index or _Held(self._chunks, self._repeated, self._kind)
+        order: Ordered | _Held = index or _Held(self._chunks, self._repeated, self._kind)
         count = order.numbers + (nans if nan_is_largest or not order.numbers else 0)
         if not count:
             return None
@@ -120,7 +120,6 @@ class _Held:
     def __init__(self, chunks: list[pa.Array], repeated: Counter[Any], kind: pa.DataType) -> None:
         self._values = pa.concat_arrays(chunks) if chunks else pa.array([], kind)
         self.numbers = len(self._values) + repeated.total()
-        self.nans = 0
         self._repeated = repeated
 
     def at(self, place: int) -> Form:
@@ -134,8 +133,3 @@ class _Held:
         order = np.asarray(pc.array_sort_indices(values))
         last = np.searchsorted(np.cumsum(times[order]), place, side="right")
         return values[int(order[last])].as_py()  # type: ignore[no-any-return]
-
-    def counts(self) -> Iterator[tuple[Any, int]]:
-        yield from self._repeated.items()
-        for one in pc.value_counts(self._values):
-            yield one["values"].as_py(), one["counts"].as_py()

@@ -100,19 +100,13 @@ class IndexEvidence:
             self.notes.append(note)
 
 
-def index_evidence(index: Any, root: OrcType, rows: int, *, strict: bool = False) -> tuple[IndexEvidence, ...]:
-    """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
-    For bytes and paths, the types of the file's own columns are used.
-
-    If the index is given as bytes or a path, its timestamp columns are not used. The keys of such columns depend on the
-    precision, which only the table's schema has. To use these columns, open the index with ``paimon.read_file_index``
-    and its types.
-    """
-    opened = _file_index(index, root, rows, strict=strict)
-    return tuple(IndexEvidence(opened, kind, rows) for kind in FORMATS)
+def index_evidence(index: FileIndex, rows: int) -> tuple[IndexEvidence, ...]:
+    """Evidence from the indexes of a file with ``rows`` rows, for each kind of index."""
+    return tuple(IndexEvidence(index, kind, rows) for kind in FORMATS)
 
 
-def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIndex:
+def _file_index(index: Any, reader: OrcReader, *, strict: bool) -> FileIndex:
+    root, rows = reader.root, reader.tail.footer.rows
     if isinstance(index, FileIndex):
         return index
     if isinstance(index, StoredIndex):
@@ -121,15 +115,20 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """Opens the indexes of an open file. The indexes may be given in any form that ``index_evidence`` accepts. Returns
-    None and adds a note if the indexes are damaged, or belong to another version of the file. With ``strict``, damage
-    is an error."""
+    """Opens the indexes of an open file. ``index`` is a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or
+    the path of an index. For bytes and paths, the types of the file's own columns are used. Returns None and adds a
+    note if the indexes are damaged, or belong to another version of the file. With ``strict``, damage is an error.
+
+    If the index is given as bytes or a path, its timestamp columns are not used. The keys of such columns depend on the
+    precision, which only the table's schema has. To use these columns, open the index with ``paimon.read_file_index``
+    and its types.
+    """
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail differs from the tail that was indexed"))
         return None
     try:
-        return _file_index(index, reader.root, reader.tail.footer.rows, strict=strict)
+        return _file_index(index, reader, strict=strict)
     except (CorruptFile, Unsupported, FileNotFoundError) as error:
         missing = isinstance(error, FileNotFoundError)
         if strict or (missing and not stored):

@@ -296,7 +296,8 @@ class _FileTotals:
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
-        span, statistics = rows.must.length, partial(self._of_stripe, decision.stripe)
+        span = rows.must.length
+        statistics = partial(stripe_statistics, self.scan.reader.tail, stripes=[decision.stripe])
         if rows.must.is_all and self.units.take_whole("stripe statistics", span, statistics):
             return RowSelection.none(file_rows)
         taken = rows.must if by_index else self._take_groups(decision)
@@ -311,9 +312,6 @@ class _FileTotals:
 
     def of_file(self, node: OrcType) -> RawStatistics:
         return file_statistics(self.scan.reader.tail, node)
-
-    def _of_stripe(self, stripe: int, node: OrcType) -> RawStatistics:
-        return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
         """Adds the totals of row groups in which all rows match, if statistics prove these totals. Returns the rows of

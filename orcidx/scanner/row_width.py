@@ -36,17 +36,13 @@ class RowWidth:
             self.known = True
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None and group.columns}
 
-    def next_rows(self, *groups: ColumnGroup) -> int:
-        """The number of rows that fit into a batch. Only the given column groups are included. If no groups are given,
-        all groups that were read are included."""
-        size, is_known = 0.0, False
-        for group in groups or self.seen:
-            if group in self.seen:
-                rows, seen = self.seen[group]
-                size += seen / rows
-                is_known = True
-        if not is_known:
+    def next_rows(self) -> int:
+        """The number of rows that fit into a batch with the columns of all groups that were read."""
+        if not self.seen:
             return min(FIRST_ROWS, self.options.batch_size)
+        size = 0.0
+        for rows, seen in self.seen.values():
+            size += seen / rows
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def row_bytes(self, group: ColumnGroup) -> float | None:

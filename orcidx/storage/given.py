@@ -75,7 +75,7 @@ class ReaderAtHand:
 class BytesReader(ReaderAtHand):
     """Bytes in memory: any object with the buffer protocol. They are not copied."""
 
-    def __init__(self, data: Any, *, name: str = "<bytes>", options: RequestOptions | None = None) -> None:
+    def __init__(self, data: Any, *, name: str, options: RequestOptions | None = None) -> None:
         view = memoryview(data)
         if not view.contiguous:
             raise InvalidQuery("the buffer must be contiguous")
@@ -105,12 +105,9 @@ class FileObjectReader(ReaderAtHand):
     """A seekable binary file object of the caller, read under a lock. Reading changes the position of the object. The
     object is never closed."""
 
-    def __init__(self, file: BinaryIO, *, name: str | None = None, options: RequestOptions | None = None) -> None:
+    def __init__(self, file: BinaryIO, *, name: str, options: RequestOptions | None = None) -> None:
         self._file: BinaryIO | None = file
         self._turns = Mutex()
-        given = getattr(file, "name", None)
-        if name is None:
-            name = given if isinstance(given, str) else f"<{type(file).__name__}>"
         try:
             file.seek(0, os.SEEK_END)
             size = file.tell()

@@ -43,7 +43,7 @@ class KeptTail:
     crc: int
     shared: SharedTails | None = field(default=None, repr=False, compare=False)
 
-    def read(self, metrics: Counts | None = None) -> memoryview | None:
+    def read(self, metrics: Counts) -> memoryview | None:
         """Returns the bytes of the tail, or None if the bytes cannot be read or their CRC-32 differs. ``metrics``
         counts the requests."""
         shared = SharedTails((self,)) if self.shared is None else self.shared
@@ -64,7 +64,7 @@ class SharedTails:
         self._before = before
         self._fetches: dict[Any, _Fetch] = {}
 
-    def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
+    def bytes_of(self, tail: KeptTail, metrics: Counts) -> memoryview | None:
         """Returns the bytes of one tail, or None if the object with the tail cannot be read."""
         try:
             fetches = self._fetches
@@ -92,15 +92,14 @@ class _Fetch:
         self._task: Task[list[memoryview]] = start_read(self._reader, [(one.offset, one.length) for one in tails])
         self._places = {(one.offset, one.length): number for number, one in enumerate(tails)}
 
-    def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview:
+    def bytes_of(self, tail: KeptTail, metrics: Counts) -> memoryview:
         try:
             return self._task.result()[self._places[tail.offset, tail.length]]
         finally:
             reader, self._reader = self._reader, None
             if reader is not None and self._task.done():
-                if metrics is not None:
-                    metrics.requests += reader.metrics.requests
-                    metrics.bytes_read += reader.metrics.bytes_fetched
+                metrics.requests += reader.metrics.requests
+                metrics.bytes_read += reader.metrics.bytes_fetched
                 reader.close()
 
 

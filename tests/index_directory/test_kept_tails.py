@@ -25,6 +25,7 @@ from orcidx.index_directory.kept_tails import TAIL_FIELDS, keep_tails
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import kept_tails as shared_tails
 
 ROWS, FILES = 12_000, 8
@@ -225,7 +226,7 @@ def test_what_is_sent_elsewhere_reads_them_there(store: CountedFiles, written: P
     assert made is not None
     plan = made.plan(orcidx.storage.list_sources("table", filesystem=store), WHERE)
     kept = [tail for tail in plan.tails_of(plan.kept) if tail is not None]
-    data = [tail.read() for tail in kept]
+    data = [tail.read(ScanMetrics()) for tail in kept]
     assert [bytes(one[-4:-1]) for one in data if one is not None] == [b"ORC", b"ORC"]
     assert kept[0].shared is kept[1].shared
     state = kept[0].__getstate__()
