@@ -11,8 +11,7 @@ from orcidx.errors import Unsupported
 from orcidx.fetching.drive import Fetch
 from orcidx.orc.dictionary import StreamData, fetch_dictionaries
 from orcidx.orc.evidence import DictionaryEvidence
-from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.predicate import BoundLeaf
 
@@ -39,7 +38,7 @@ class DictionaryChoice:
         chosen: dict[Path, OrcType] = {}
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)
-            if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
+            if node is None or node.kind not in STRING_KINDS:
                 continue
             size = self.columns.dictionary_bytes(stripe, node)
             if 0 < size <= LARGEST_DICTIONARY and size <= DICTIONARY_SHARE * self.columns.data_bytes(stripe):

@@ -114,8 +114,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """Returns the form of a column's name that is compared with the names of constants. If the options ignore case,
-    this form is in lower case. A path to a field in a struct never equals the name of a constant."""
+    """Returns the form of a name that is compared with other names. If the options ignore case, this form is in lower
+    case. A path to a field in a struct is returned unchanged, because it never equals a name."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -192,7 +192,7 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
         raise InvalidQuery(f"match={match!r} is not supported; use 'name', 'position' or 'field_id'")
     found: dict[Any, OrcType] = {}
     for name, child in zip(names, children):
-        found.setdefault(name if options.case_sensitive else name.casefold(), child)
+        found.setdefault(_letters(name, options), child)
     return found
 
 
@@ -218,7 +218,7 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
                 column=field.name,
             )
         return int(raw)
-    return field.name if options.case_sensitive else field.name.casefold()
+    return _letters(field.name, options)
 
 
 def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
@@ -249,7 +249,7 @@ def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcTyp
         for i in range(want.num_fields):
             name = want.field(i).name
             for other, node in zip(child.names, child.children):
-                if name == other or (not options.case_sensitive and name.casefold() == other.casefold()):
+                if _letters(name, options) == _letters(other, options):
                     kept.append((name, _narrowed(node, want.field(i).type, options)))
                     break
         kept = kept or list(zip(child.names, child.children))[:1]  # one field is needed to read the nulls of the struct

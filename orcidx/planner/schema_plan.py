@@ -31,7 +31,7 @@ from orcidx.planner.schema_mapping import FieldSource, map_columns
 from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, rewritten
 
-__all__ = ["AtOnce", "SchemaPlan", "schema_plan"]
+__all__ = ["AtOnce", "SchemaPlan", "field_below", "schema_plan"]
 
 Path = tuple[str, ...]
 
@@ -224,7 +224,7 @@ class AskedColumns:
         places: dict[Path, OrcType | None] = {}
         for path in self.paths or ():
             column = self.mapped.predicate_columns[path[0]].column
-            places[path] = None if column is None else _below(column, path[1:])
+            places[path] = None if column is None else field_below(column, path[1:])
         return places
 
     @cached_property
@@ -416,7 +416,7 @@ class SchemaPlan:
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
             column = self.mapped.predicate_columns[path[0]].column
-            if column is not None and _below(column, path[1:]) is None:
+            if column is not None and field_below(column, path[1:]) is None:
                 return node.of_null()
         return node
 
@@ -469,13 +469,13 @@ def _shared(
     return None
 
 
-def _below(column: OrcType, names: Path) -> OrcType | None:
-    """The field to which these names lead, starting at a column. The result is None if there is no such field."""
+def field_below(column: OrcType, names: Sequence[str]) -> OrcType | None:
+    """The field of structs to which these names lead, starting at a column. The result is None if there is no such
+    field."""
     for name in names:
-        found = column.names.index(name) if name in column.names else -1
-        if found < 0:
+        if column.kind is not TypeKind.STRUCT or name not in column.names:
             return None
-        column = column.children[found]
+        column = column.children[column.names.index(name)]
     return column
 
 

@@ -61,7 +61,7 @@ class StripeDecision:
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
         """Whether each row group is read."""
-        return self.rows.may.any_in(self.rows.bounds)
+        return self.rows.alive
 
     @property
     def rows_before(self) -> int:
@@ -186,8 +186,8 @@ class FilePruner:
         first, last = self.columns.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
+        bounds = np.array([0, last - first] if last > first else [0], np.int64)
         if outcome is None and may.is_all:  # no rows are left out, so no index is needed
-            bounds = np.array([0, last - first] if last > first else [0], np.int64)
             return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
         if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.zone_narrows_bounds:
             outcome = self._with_evidence(outcome, self._statistics.of_stripe(stripe, last - first))
@@ -198,7 +198,7 @@ class FilePruner:
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
             index = yield from indexes.of_leaves()
-        bounds = np.array([0, last - first] if last > first else [0], np.int64) if index is None else index.bounds
+        bounds = bounds if index is None else index.bounds
         if outcome is not None:
             outcome = yield from self._refine(stripe, outcome, index)
             may = outcome.may

@@ -181,6 +181,12 @@ ctypedef fused offset_t:
     int64_t
 
 
+cdef int check_width(int width) except -1:
+    if width not in (1, 2, 4, 8, 16):
+        raise ValueError(f"values of {width} bytes are not supported")
+    return 0
+
+
 def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
     """Writes the numbers of the rows that a mask keeps into ``out``. ``out`` must have exactly one entry for each of
     these rows."""
@@ -212,8 +218,7 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
     cdef int64_t count = rows.shape[0], size, done = 0
     cdef const void* source
     cdef void* target
-    if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes are not supported")
+    check_width(width)
     size = values.shape[0] // width
     if out.shape[0] // width < count:
         raise ValueError("out has no room for the values")
@@ -243,8 +248,7 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
     cdef int64_t rows = mask.shape[0]
     cdef const void* source
     cdef void* target
-    if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes are not supported")
+    check_width(width)
     if rows > values.shape[0] // width or count < 0 or count >= out.shape[0] // width:
         raise ValueError("there must be as many values as rows, and room for one value more than are kept")
     check_mask(mask, count)
@@ -260,8 +264,7 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
     bytes."""
     cdef int64_t rows = mask.shape[0]
     cdef void* of
-    if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes are not supported")
+    check_width(width)
     if rows > values.shape[0] // width:
         raise ValueError("there must be as many values as rows")
     check_mask(mask, count)

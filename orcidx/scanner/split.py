@@ -20,7 +20,7 @@ from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
 from orcidx.fetching.drive import run_value
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS
 from orcidx.orc.kinds import StreamKind
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
@@ -248,7 +248,7 @@ def _columns_from_json(columns: Any) -> tuple[str | tuple[str, ...], ...]:
 
 def request_to_json(request: ScanRequest) -> dict[str, Any]:
     """Converts a request to a value that ``json.dumps`` accepts. Options that have their default value are left out."""
-    defaults = asdict(ReadOptions())
+    defaults = asdict(USUAL_OPTIONS)
     columns = request.columns
     return {
         "columns": None if columns is None else [one if isinstance(one, str) else list(one) for one in columns],
@@ -275,7 +275,7 @@ def request_from_json(data: Any) -> ScanRequest:
             match=_match_from_json(data["match"]),
             row_numbers=_given(data["row_numbers"], str, "row_numbers", optional=True),
             file_path=_given(data["file_path"], str, "file_path", optional=True),
-            options=ReadOptions().override(**options),
+            options=USUAL_OPTIONS.override(**options),
         )
     except _NOT_JSON_OF_OURS as error:
         raise _not_a_split(error) from error
