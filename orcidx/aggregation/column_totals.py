@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -33,10 +34,15 @@ class Wanted:
     maximum: bool
     order: bool = False
 
+    @property
+    def ends(self) -> bool:
+        """Whether the minimum or the maximum is computed."""
+        return self.minimum or self.maximum
 
-def wanted_of(aggregates: list[Aggregate]) -> Wanted:
-    """Returns the totals that these aggregates of one column need."""
-    functions = {aggregate.function for aggregate in aggregates}
+
+def wanted_of(aggregates: Iterable[Aggregate], column: str) -> Wanted:
+    """Returns the totals of a column that these aggregates need."""
+    functions = {aggregate.function for aggregate in aggregates if aggregate.column == column}
     order = "quantile_disc" in functions
     return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions, order)
 
@@ -69,7 +75,7 @@ class ColumnTotals:
             return
         if self.wanted.sum:
             self._add_sum(values)
-        if self.wanted.minimum or self.wanted.maximum:
+        if self.wanted.ends:
             self._add_bounds(comparable(values))
         if self.wanted.order:
             self.ranks.add(comparable(values))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from orcidx.aggregation.column_totals import ColumnTotals, Wanted, wanted_of
 from orcidx.aggregation.exact_sums import integer_sums
 from orcidx.aggregation.functions import Aggregate, result_type
-from orcidx.aggregation.value_forms import NAN, comparable, restored
+from orcidx.aggregation.value_forms import as_form, comparable, restored
 
 __all__ = ["Group", "GroupTotals"]
 
@@ -41,9 +41,7 @@ class GroupTotals:
     groups: dict[Key, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._wanted: dict[str, Wanted] = {
-            name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.columns
-        }
+        self._wanted: dict[str, Wanted] = {name: wanted_of(self.aggregates, name) for name in self.columns}
         if not self.by:
             self.group(())
 
@@ -156,11 +154,7 @@ def _compacted(numbers: Int64s, entries: list[list[Any]], found: list[Any]) -> t
     used, numbers = np.unique(numbers, return_inverse=True)
     before, last = np.divmod(used, len(found))
     kept = [[entry[place] for place in before.tolist()] for entry in entries]
-    return numbers, [*kept, [_key_value(found[place]) for place in last.tolist()]]
-
-
-def _key_value(value: Any) -> Any:
-    return NAN if isinstance(value, float) and value != value else value
+    return numbers, [*kept, [as_form(found[place]) for place in last.tolist()]]
 
 
 def _one_nan(values: pa.Array) -> pa.Array:
@@ -190,7 +184,7 @@ def _add_column(totals: Sequence[ColumnTotals], numbers: Int64s, values: pa.Arra
     elif wanted.sum:
         for group, total in zip(present, integer_sums(values, starts)):
             totals[group].total += total
-    if wanted.minimum or wanted.maximum:
+    if wanted.ends:
         _add_bounds(totals, numbers, comparable(values))
     if wanted.order:
         alike = comparable(values)

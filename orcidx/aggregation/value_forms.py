@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["NAN", "Comparable", "Form", "NotANumber", "comparable", "form_of", "restored"]
+__all__ = ["NAN", "Comparable", "Form", "NotANumber", "as_form", "comparable", "form_of", "restored"]
 
 
 class Comparable(Protocol):
@@ -59,8 +59,12 @@ def comparable(values: pa.Array) -> pa.Array:
 
 def form_of(value: pa.Scalar) -> Form:
     """The form of one value."""
-    found: Form = comparable(pa.array([value.as_py()], value.type))[0].as_py()
-    return NAN if isinstance(found, float) and found != found else found
+    return as_form(comparable(pa.array([value.as_py()], value.type))[0].as_py())
+
+
+def as_form(value: Comparable | None) -> Form:
+    """The form of a Python value of a ``comparable`` array."""
+    return NAN if isinstance(value, float) and value != value else value
 
 
 def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap
 
 from orcidx.aggregation.column_totals import ColumnTotals, Wanted
 from orcidx.aggregation.groups import GroupTotals
-from orcidx.aggregation.value_forms import form_of
+from orcidx.aggregation.value_forms import Form, form_of
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.types import OrcType, arrow_type, reads_as_timestamp
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, reads_as_timestamp
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.index_totals import IndexTotals, totals_of
 from orcidx.planner.index_evidence import paimon_types
 from orcidx.planner.schema_mapping import FieldSource
+from orcidx.planner.schema_plan import field_below
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan
@@ -38,9 +38,7 @@ MOST_GROUPS = 10_000
 """The most combinations of values of the columns in ``by`` that are examined in a file."""
 
 _KINDS = ("bsi", "range-bitmap", "bitmap")
-_TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 
-Form = Any
 Path = tuple[str, ...]
 
 
@@ -111,7 +109,7 @@ def _add(column: ColumnTotals, known: IndexTotals, rows: BitMap | None) -> None:
                 column.add_float(value, times)
         else:
             column.total += known.total(rows)
-    if column.wanted.minimum or column.wanted.maximum:
+    if column.wanted.ends:
         ends = known.ends(rows)
         column.has_nan |= ends.has_nan
         if ends.minimum is not None:
@@ -166,9 +164,8 @@ class IndexedFile:
             found = self._open(name, kind)
             if found is None:
                 continue
-            ends = wanted.minimum or wanted.maximum
             floats = kind == "bitmap" and found.has_groups  # each value is added as often as it occurs
-            if (not wanted.sum or found.adds_up or floats) and (not (ends or wanted.order) or found.has_ends):
+            if (not wanted.sum or found.adds_up or floats) and (not (wanted.ends or wanted.order) or found.has_ends):
                 self._kinds.add(kind)
                 return found
         return None
@@ -206,7 +203,7 @@ def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
     facts: FileFacts = scan.reader.facts
     if reads_as_timestamp(node, options) or (node.kind is TypeKind.DATE and facts.hybrid_calendar):
         return False
-    if node.kind in _TEXTS and options.utf8 != "strict":
+    if node.kind in STRING_KINDS and options.utf8 != "strict":
         return False
     sql = paimon_types(node.path, [node]).get(node.path[0])
     if sql is None:
@@ -228,7 +225,7 @@ def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, 
         for name in path[1:]:
             constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
         return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)
-    node = _below(source.column, path[1:])
+    node = field_below(source.column, path[1:])
     if node is None:
         return UnitColumn()
     have = arrow_type(node, source.options or scan.options)
@@ -236,17 +233,8 @@ def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, 
     return UnitColumn(node=node if alike else None)
 
 
-def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:
-    for name in path:
-        found = [child for other, child in zip(column.names, column.children) if other == name]
-        if column.kind is not TypeKind.STRUCT or not found:
-            return None
-        column = found[0]
-    return column
-
-
 def is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
     """Whether the values of a column may end in spaces that are ignored in comparisons."""
     column = sources[path[0]].column
-    node = None if column is None else _below(column, path[1:])
+    node = None if column is None else field_below(column, path[1:])
     return node is not None and node.kind is TypeKind.CHAR

@@ -64,7 +64,7 @@ class AggregatePlan:
     @cached_property
     def wanted(self) -> Mapping[str, Wanted]:
         """The totals that are needed for each column of the aggregates."""
-        return {name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.totalled}
+        return {name: wanted_of(self.aggregates, name) for name in self.totalled}
 
     def totals(self) -> GroupTotals:
         """Makes totals to which no rows have been added yet."""
@@ -116,7 +116,7 @@ class UnitTotals:
         taken = asked.copy()
         for name, totals in known.items():
             wanted = self.totals.wanted(name)
-            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum) & (not wanted.order)
+            taken &= totals.prove(sums=wanted.sum, ends=wanted.ends) & (not wanted.order)
         if not np.count_nonzero(taken):
             return taken
         count = int(np.add.reduce(rows[taken]))
@@ -144,8 +144,7 @@ class UnitTotals:
             wanted = self.totals.wanted(name)
             try:
                 raw = statistics(column.node)
-                ends = wanted.minimum or wanted.maximum
-                found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
+                found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=wanted.ends)
             except (CorruptFile, Unsupported):  # the data itself may be undamaged
                 return None
         return found
@@ -181,7 +180,7 @@ def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
     column.count += int(np.add.reduce(known.count[units]))
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))
-    if not (column.wanted.minimum or column.wanted.maximum):
+    if not column.wanted.ends:
         return
     minima, maxima = known.minima.of_units(units), known.maxima.of_units(units)
     if len(minima):
