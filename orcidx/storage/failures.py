@@ -22,6 +22,7 @@ __all__ = [
     "ShortBody",
     "chain",
     "classify",
+    "error_numbers",
     "gone",
     "showable",
     "status_of",
@@ -46,10 +47,15 @@ _STATUS: dict[int, Failure] = {
     504: "transient",
     509: "transient",
 }
-_TRANSIENT_ERRNO = frozenset(
-    getattr(errno, name)
-    for name in ("EAGAIN", "EBUSY", "EHOSTUNREACH", "ENETRESET", "ENETUNREACH", "EREMOTEIO", "ETIMEDOUT")
-    if hasattr(errno, name)
+
+
+def error_numbers(*names: str) -> frozenset[int]:
+    """The error numbers with these names. Not every system has all of them."""
+    return frozenset(getattr(errno, name) for name in names if hasattr(errno, name))
+
+
+_TRANSIENT_ERRNO = error_numbers(
+    "EAGAIN", "EBUSY", "EHOSTUNREACH", "ENETRESET", "ENETUNREACH", "EREMOTEIO", "ETIMEDOUT"
 )
 # Names of base classes of errors for broken connections and incomplete bodies. They are from aiohttp, botocore and the
 # http module. Some of aiohttp's payload and connection errors are not subclasses of OSError.

@@ -142,11 +142,8 @@ class FileObjectReader(ReaderAtHand):
         return memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def _read_at(self, file: BinaryIO, offset: int, length: int) -> list[bytes]:
+        """Up to ``length`` bytes at ``offset``. One read of a raw file may return fewer bytes than were requested."""
         file.seek(offset)
-        return self._read_chunks(file, length)
-
-    def _read_chunks(self, file: BinaryIO, length: int) -> list[bytes]:
-        """Up to ``length`` bytes from the current position. Raw files may return fewer bytes than were requested."""
         chunks: list[bytes] = []
         while length > 0:
             chunk: Any = file.read(length)

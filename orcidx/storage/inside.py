@@ -35,12 +35,11 @@ def in_one_store(place: str, other: str) -> bool:
     """Whether two paths or URLs have the same scheme and the same bucket or host. All local paths are in one store."""
     if "::" in place or "\x00" in place:
         return False
-    if (_local(place) is None) != (_local(other) is None):
-        return False
-    if _local(place) is not None:
-        return True
-    here, there = (urllib.parse.urlsplit(_without_case(one)) for one in (place, other))
-    return (here.scheme, here.netloc) == (there.scheme, there.netloc)
+    here, there = _local(place), _local(other)
+    if here is not None or there is not None:
+        return here is not None and there is not None
+    one, two = (urllib.parse.urlsplit(_without_case(url)) for url in (place, other))
+    return (one.scheme, one.netloc) == (two.scheme, two.netloc)
 
 
 def _below(place: str, base: str) -> bool:

@@ -18,7 +18,7 @@ from orcidx.errors import StorageError
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import describe_source
-from orcidx.storage.stores import AT_HAND, IN_NO_STORE, Found, Source, Store, alike, of_object, store_class
+from orcidx.storage.stores import AT_HAND, Found, Source, Store, alike, of_object, store_of
 from orcidx.storage.unfinished_swaps import is_mark, settled_listing
 from orcidx.threads.tasks import side_by_side
 
@@ -153,10 +153,10 @@ def _part_regex(part: str) -> str:
 
 
 def _expand(source: Source) -> list[Source]:
-    if source.kind in IN_NO_STORE or source.root is not None:
+    if not source.in_store or source.root is not None:
         return [source]
     if source.kind in AT_HAND:
-        store, path = store_class(source.kind).of(source)
+        store, path = store_of(source)
         try:
             return store.expand(source, path)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -164,7 +164,7 @@ def _expand(source: Source) -> list[Source]:
         except OSError as error:  # a name that is too long, links in a circle, a disk that fails
             raise StorageError(f"the list of files cannot be read: {error}", file=source.name) from error
     with translating(source.name, what="the list of files", doing="reading"):
-        store, path = store_class(source.kind).of(source)
+        store, path = store_of(source)
         found = store.expand(source, path)
     return [replace(one, ships_secrets=True) for one in found] if source.ships_secrets else found
 

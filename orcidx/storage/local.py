@@ -213,7 +213,7 @@ class LocalReader(ReaderAtHand):
     def _verify(self) -> None:
         status = os.fstat(self._open_fd())
         if (status.st_size, status.st_mtime_ns) != (self._size, self._status.st_mtime_ns):
-            raise object_changed(self.name, self.fingerprint(), Fingerprint(status.st_size, None, status.st_mtime_ns))
+            raise object_changed(self.name, self.fingerprint(), _stat_version(status))
 
     def close(self) -> None:
         fd, self._fd = self._fd, None
@@ -320,7 +320,7 @@ class LocalStore:
             return None
         if stat.S_ISDIR(status.st_mode):
             return None
-        return Found(path, Fingerprint(status.st_size, None, status.st_mtime_ns))
+        return Found(path, _stat_version(status))
 
     def walk(self, path: str) -> list[Found]:
         found = []
@@ -342,11 +342,7 @@ class LocalStore:
             path = source.name
         if is_pattern(path) and not os.path.lexists(path):
             base = glob_base(path.replace(os.sep, "/"))
-
-            def list_once() -> tuple[list[Found], list[str]]:
-                return _matches(path)
-
-            found = settled_listing(list_once, self.read, source.name, exists=self.exists)
+            found = settled_listing(lambda: _matches(path), self.read, source.name, exists=self.exists)
             kept = [one for one in found if is_visible(one.path.replace(os.sep, "/"), base, path)]
             return _sorted(kept, base)
         # If the path does not exist, FileNotFoundError is raised here, before the scan starts.

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orcidx.errors import StorageError
-from orcidx.storage.failures import translating
+from orcidx.storage.failures import error_numbers, translating
 from orcidx.storage.writers import refused, temporary_name
 
 if TYPE_CHECKING:
@@ -32,14 +32,9 @@ JOINED_BYTES = 1 << 20
 """Size in bytes of the buffer that joins small writes."""
 _NEW_FILE_MODE = 0o666
 """The mode of a new file, before the system removes the bits of the umask."""
-_NOT_PERMITTED = frozenset(
-    getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
-    if hasattr(errno, name)
-)  # fmt: skip
+_NOT_PERMITTED = error_numbers("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
 """Errors of file systems without modes or owners, and of processes that may not change them."""
-_WITHOUT_LINKS = frozenset(
-    getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
-)
+_WITHOUT_LINKS = error_numbers("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK")
 
 
 class Place(NamedTuple):

@@ -84,9 +84,8 @@ class ObstoreBackend:
         return StoreAnswer(await result.bytes_async(), self._fingerprint(result.meta))
 
     def _fingerprint(self, meta: Any) -> Fingerprint:
-        etag = meta.get("e_tag")
-        self._etag = self._etag or etag
-        return Fingerprint(meta["size"], plain_etag(etag), mtime_of(meta.get("last_modified")))
+        self._etag = self._etag or meta.get("e_tag")
+        return _object_version(meta)
 
 
 class ObstoreStore:

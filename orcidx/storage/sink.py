@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import LocalSink, shared_mode
-from orcidx.storage.sources import describe_target
+from orcidx.storage.sources import describe_target, file_name
 from orcidx.storage.stores import Sink, Source, store_of
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def fill_sink(sink: Sink, pieces: Iterable[bytes]) -> None:
 
 class _FileObjectSink:
     def __init__(self, file: Any) -> None:
-        given = getattr(file, "name", None)
-        self.name = given if isinstance(given, str) else f"<{type(file).__name__}>"
+        self.name = file_name(file)
         self._file = file
 
     def write(self, data: Buffer) -> None:

@@ -14,7 +14,7 @@ from orcidx.storage.ranges import RangeReader
 from orcidx.storage.secrets import WithSecrets
 from orcidx.storage.stores import Source, in_filesystem, of_object, of_text
 
-__all__ = ["OneSource", "Sources", "describe_source", "describe_target", "open_reader", "text_of"]
+__all__ = ["OneSource", "Sources", "describe_source", "describe_target", "file_name", "open_reader", "text_of"]
 
 OneSource: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | RangeReader | Source | tuple[object, str]"
@@ -81,8 +81,7 @@ def describe_source(
     if hasattr(source, "read") and hasattr(source, "seek"):
         if isinstance(source, io.TextIOBase):
             raise InvalidQuery("the file is open in text mode; open it in binary mode")
-        given = getattr(source, "name", None)
-        return Source(given if isinstance(given, str) else f"<{type(source).__name__}>", "object", source)
+        return Source(file_name(source), "object", source)
     try:
         memoryview(source)
     except TypeError:
@@ -140,6 +139,12 @@ def open_reader(
     if isinstance(source, RangeReader):
         return source
     return describe_source(source, storage_options=storage_options, filesystem=filesystem).open(options)
+
+
+def file_name(file: object) -> str:
+    """The name of a file object, for messages. If the object has no name, the name of its class is used."""
+    given = getattr(file, "name", None)
+    return given if isinstance(given, str) else f"<{type(file).__name__}>"
 
 
 def text_of(source: object) -> str:

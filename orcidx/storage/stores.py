@@ -100,8 +100,8 @@ class Source:
         FileNotFoundError
             The local file does not exist.
         """
-        if self.kind not in IN_NO_STORE:
-            store, path = store_class(self.kind).of(self)
+        if self.in_store:
+            store, path = store_of(self)
             return store.open(path, name=self.name, options=options, expected=expected)
         reader = self._open_given(options)
         return reader if expected is None else as_expected(reader, self.name, expected)
