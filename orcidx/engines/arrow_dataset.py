@@ -27,6 +27,7 @@ from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.spellings import counted
 from orcidx.storage import Sources
 
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
@@ -353,8 +354,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return OrcDataset, (self._scan,)
 
     def __repr__(self) -> str:
-        count = len(self._scan.jobs)
-        return f"<OrcDataset of {count} file{'' if count == 1 else 's'}>"
+        return f"<OrcDataset of {counted(len(self._scan.jobs), 'file')}>"
 
     @property
     def schema(self) -> pa.Schema:

@@ -24,6 +24,7 @@ from orcidx.predicate.external import evaluate_expression
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Batches, Scan
 from orcidx.scanner.take import row_numbers_of, scan_of_rows
+from orcidx.spellings import counted
 
 __all__ = ["Columns", "OrcScanner"]
 
@@ -58,8 +59,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         self._test = None if filter is None else External(filter, Constant(True), Constant(True), False, paths)
 
     def __repr__(self) -> str:
-        count = len(self._scan.jobs)
-        return f"<OrcScanner of {count} file{'' if count == 1 else 's'}>"
+        return f"<OrcScanner of {counted(len(self._scan.jobs), 'file')}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

@@ -168,7 +168,7 @@ def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
             Note("file", "absent", "the file is empty: a file of zero bytes counts as a file without rows and columns"),
         )
     if lumped:
-        stripes = f"{len(lumped):,} stripe{'s' if len(lumped) > 1 else ''}"
+        stripes = counted(len(lumped), "stripe")
         text = f"{sum(lumped):,} of {stripes} are not shown one by one: each of these stripes counts as one row group"
         most = f"at most {_most_groups(scan.reader.tail.size):,} are shown for a file of this size"
         return (Note("row groups", "off", f"{text} ({most}); rows and bytes are exact"),)
