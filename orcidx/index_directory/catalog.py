@@ -460,7 +460,7 @@ def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
     empty = count.fill_null(-1).to_numpy(zero_copy_only=False) == 0
     if wanted.sum:
         known &= _valid(total) | empty
-    if wanted.minimum or wanted.maximum:
+    if wanted.ends:
         known &= ((bits & _ATTAINED) != 0) | empty
     if wanted.order:
         known &= empty
