@@ -26,7 +26,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import arrow_type
+from orcidx.orc.types import STRING_KINDS, arrow_type
 from orcidx.paimon import bloom_filter
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
@@ -72,11 +72,10 @@ thousand files."""
 FEW_FILES = 10_000
 """Up to this number of files, converted statistics are kept for the whole predicate. The statistics of one column then
 take half a megabyte."""
-_TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _CHANGING_OPTIONS = {
     "timezone": _TIMES,
-    "utf8": _TEXTS,
+    "utf8": STRING_KINDS,
     "timestamp_ntz": (TypeKind.LONG,),
     "calendar": _TIMES,
     "decimal_zero_precision": (TypeKind.DECIMAL,),
