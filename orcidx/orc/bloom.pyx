@@ -242,10 +242,3 @@ cdef class BloomFilters:
                         out[i] = 1
                         break
         return result.view(np.bool_)
-
-    def bits(self, Py_ssize_t group):
-        """Returns the positions of the set bits of one filter, in order. An unusable filter has none."""
-        if not 0 <= group < len(self):
-            raise IndexError(f"there is no filter {group}")
-        raw = np.asarray(self._bits)[self._starts[group]:self._starts[group] + self._sizes[group] // 8]
-        return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

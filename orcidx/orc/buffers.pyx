@@ -97,7 +97,7 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
     cdef int64_t i, j, at = 0, total = 0, limit = dense.shape[0] * 8
     cdef uint64_t word, bit, result
     check_bits(parent, n)
-    if n < 0 or (n + 63) // 64 * 8 > out.shape[0]:
+    if (n + 63) // 64 * 8 > out.shape[0]:
         raise ValueError("the bitmap is too short")
     if n == 0:
         return 0

@@ -198,11 +198,6 @@ cdef class ByteRle:
         if self.window.length:
             self.skip(count)
 
-    def seek_start(self):
-        """Goes back to the first value."""
-        self.window.seek_start()
-        self.left = 0
-
     def skip(self, n):
         """Skips ``n`` values. Raises ``CorruptFile`` if there are fewer."""
         cdef int64_t count = checked(n)
@@ -287,11 +282,6 @@ cdef class BooleanRle:
                 self.next_byte()
             self.pending >>= bits
             self.pending_bits = 8 - bits
-
-    def seek_start(self):
-        """Goes back to the first bit."""
-        self.bytes.seek_start()
-        self.pending_bits = 0
 
     def skip(self, n):
         """Skips ``n`` bits and returns how many of them are set. Raises ``CorruptFile`` if there are fewer."""

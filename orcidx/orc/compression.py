@@ -23,6 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.native_codec import NativeCodec, lzo_size
 
 if TYPE_CHECKING:
@@ -46,17 +47,13 @@ BLOCK_SIZE_LIMIT = 1 << 23
 METADATA_LIMIT = 1 << 30
 """The most bytes of one piece of metadata after decompression, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
 
-_KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BROTLI": 6}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
     """One compression kind and its library. ``native``: functions of the library that do not need the GIL, if there are
     any."""
 
-    kind: int
     name: str
-    package: str
     into: DecompressInto
     """``into(chunk, out)`` returns the number of bytes written. It raises ``ValueError`` if a chunk is damaged or too
     long."""
@@ -75,24 +72,19 @@ class Codec:
                     f"a {self.name} chunk is damaged, or has more than {len(target)} bytes after decompression"
                 ) from error
 
-    def decompress(self, chunk: Buffer, max_size: int) -> bytes:
-        """Decompresses one chunk. Raises ``CorruptFile`` if it is damaged or longer than ``max_size`` bytes."""
-        out = bytearray(max_size)
-        return bytes(memoryview(out)[: self.decompress_into(chunk, out)])
 
-
-def open_codec(kind: int | str, *, native: bool = True) -> Codec | None:
-    """The codec of a compression kind. ``kind``: its number in the PostScript, or its name. Returns ``None`` for NONE.
+def open_codec(kind: int, *, native: bool = True) -> Codec | None:
+    """The codec of a compression kind. ``kind``: its number in the PostScript. Returns ``None`` for NONE.
 
     ``native=False`` leaves out the functions that do not need the GIL. Raises ``Unsupported`` for an unknown kind or a
     missing library. If a library is missing, the message names the package to install.
     """
-    number = _KINDS.get(kind.upper(), -1) if isinstance(kind, str) else int(kind)
-    if number == 0:
+    if kind == CompressionKind.NONE:
         return None
-    if number not in _OPENERS:
-        raise Unsupported(f"unknown compression kind {kind!r}; the known kinds are {', '.join(_KINDS)}")
-    return _open(number, native)
+    if kind not in _OPENERS:
+        known = ", ".join(one.name for one in CompressionKind)
+        raise Unsupported(f"unknown compression kind {int(kind)}; the known kinds are {known}")
+    return _open(kind, native)
 
 
 @cache
@@ -283,11 +275,11 @@ def _copy(data: bytes | bytearray, out: memoryview) -> int:
 
 def _zlib(native: bool) -> Codec:
     if native and (library := _native_deflate()):
-        return Codec(kind=1, name="ZLIB", package="deflate", into=_through(library), native=library)
+        return Codec(name="ZLIB", into=_through(library), native=library)
     try:
         deflate = importlib.import_module("deflate")
     except ImportError:
-        return Codec(kind=1, name="ZLIB", package="zlib", into=_inflate)
+        return Codec(name="ZLIB", into=_inflate)
 
     def into(chunk: memoryview, out: memoryview) -> int:
         try:
@@ -295,7 +287,7 @@ def _zlib(native: bool) -> Codec:
         except deflate.DeflateError as error:
             raise ValueError(str(error)) from error
 
-    return Codec(kind=1, name="ZLIB", package="deflate", into=into)
+    return Codec(name="ZLIB", into=into)
 
 
 def _inflate(chunk: memoryview, out: memoryview) -> int:
@@ -314,7 +306,7 @@ def _inflate(chunk: memoryview, out: memoryview) -> int:
 
 def _zstd(native: bool) -> Codec:
     if native and (library := _native_zstd()):
-        return Codec(kind=5, name="ZSTD", package="zstandard", into=_through(library), native=library)
+        return Codec(name="ZSTD", into=_through(library), native=library)
     zstandard = _library("zstandard", "zstandard", "ZSTD")
     contexts = threading.local()  # two threads that share a context would corrupt memory
 
@@ -334,7 +326,7 @@ def _zstd(native: bool) -> Codec:
             raise ValueError(str(error)) from error
         return total
 
-    return Codec(kind=5, name="ZSTD", package="zstandard", into=into)
+    return Codec(name="ZSTD", into=into)
 
 
 def _zstd_frames(chunk: memoryview) -> list[memoryview]:
@@ -370,7 +362,7 @@ def _zstd_frames(chunk: memoryview) -> list[memoryview]:
     return frames
 
 
-def _cramjam(kind: int, name: str, submodule: str, function: str) -> Codec:
+def _cramjam(name: str, submodule: str, function: str) -> Codec:
     cramjam = _library("cramjam", "cramjam", name)
     call = getattr(getattr(cramjam, submodule), function)
 
@@ -380,7 +372,7 @@ def _cramjam(kind: int, name: str, submodule: str, function: str) -> Codec:
         except cramjam.DecompressionError as error:
             raise ValueError(str(error)) from error
 
-    return Codec(kind=kind, name=name, package="cramjam", into=into)
+    return Codec(name=name, into=into)
 
 
 def _lz4(native: bool) -> Codec:
@@ -394,7 +386,7 @@ def _lz4(native: bool) -> Codec:
         except cramjam.DecompressionError as error:
             raise ValueError(str(error)) from error
 
-    return Codec(kind=4, name="LZ4", package="cramjam", into=into)
+    return Codec(name="LZ4", into=into)
 
 
 def _lzo(native: bool) -> Codec:
@@ -410,14 +402,14 @@ def _lzo(native: bool) -> Codec:
         except lzallright.LZOError as error:
             raise ValueError(str(error.args[0])) from error
 
-    return Codec(kind=3, name="LZO", package="lzallright", into=into)
+    return Codec(name="LZO", into=into)
 
 
 _OPENERS: dict[int, Callable[[bool], Codec]] = {
-    1: _zlib,
-    2: lambda native: _cramjam(2, "SNAPPY", "snappy", "decompress_raw_into"),
-    3: _lzo,
-    4: _lz4,
-    5: _zstd,
-    6: lambda native: _cramjam(6, "BROTLI", "brotli", "decompress_into"),
+    CompressionKind.ZLIB: _zlib,
+    CompressionKind.SNAPPY: lambda native: _cramjam("SNAPPY", "snappy", "decompress_raw_into"),
+    CompressionKind.LZO: _lzo,
+    CompressionKind.LZ4: _lz4,
+    CompressionKind.ZSTD: _zstd,
+    CompressionKind.BROTLI: lambda native: _cramjam("BROTLI", "brotli", "decompress_into"),
 }

@@ -19,7 +19,7 @@ from orcidx.orc.types import OrcType
 if TYPE_CHECKING:
     from orcidx.orc.reader import OrcReader
 
-__all__ = ["column_of", "column_statistics", "read_row_index", "statistics_table"]
+__all__ = ["column_statistics", "read_row_index", "statistics_table"]
 
 LEVELS: tuple[Level, ...] = ("file", "stripe", "row_group")
 
@@ -31,7 +31,7 @@ def column_statistics(
 
     ``column``: a path, or a column id. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
     """
-    node = column_of(reader, column)
+    node = _column_of(reader, column)
     unit = 0
     if stripe is None:
         if row_group is not None:
@@ -64,7 +64,7 @@ def column_statistics(
     return statistics.unit_statistics(raw, unit, hybrid=reader.facts.hybrid_calendar)
 
 
-def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
+def _column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
     """The column with this path or column id. Raises ``InvalidQuery`` if there is no such column, or more than one."""
     if isinstance(column, int):
         nodes = [node for node in reader.root.walk() if node.id == column]

@@ -155,11 +155,6 @@ cdef class IntRle:
         if self.window.length:
             self.skip(count)
 
-    def seek_start(self):
-        """Goes back to the first value."""
-        self.window.seek_start()
-        self.next_value = self.end_value = 0
-
     def skip(self, n):
         """Skips ``n`` values. Raises ``CorruptFile`` if there are fewer."""
         if n < 0:

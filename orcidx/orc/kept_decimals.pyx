@@ -64,11 +64,7 @@ cdef extern from *:
         return k;
     }
     #else
-    static int64_t orcidx_keep_fours(const int64_t* values, const uint8_t* mask, int64_t rows, int64_t* out) {
-        int64_t i = 0, k = 0;
-        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; }
-        return k;
-    }
+    #define orcidx_keep_fours(values, mask, rows, out) 0     /* not called without AVX2 */
     #endif
     """
     int64_t keep_fours "orcidx_keep_fours"(const int64_t* values, const uint8_t* mask, int64_t rows,

@@ -1,4 +1,4 @@
-"""The type tree of a file: columns by path, the text form of the schema, the Arrow types, and projection.
+"""The type tree of a file: columns by path, the text form of the schema, and the Arrow types.
 
 A path goes through struct fields by name, through lists as ``item``, and through maps as ``key`` and ``value``:
 ``a.b``, ``l.item.x``, ``m.value.y``. A field with the name ``a.b`` is preferred to field ``b`` of ``a``. A file whose
@@ -421,6 +421,3 @@ def _string_type(node: OrcType, options: ValueOptions, dictionaries: Collection[
     if options.strings == "dictionary" and node.id in dictionaries:
         return pa.dictionary(pa.int32(), pa.string())
     return pa.string()
-
-
-# Paths and projection

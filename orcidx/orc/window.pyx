@@ -141,10 +141,6 @@ cdef class Window(PlainStream):
         byte."""
         return self.place()
 
-    def seek_start(self):
-        """Goes back to the first byte."""
-        self.seek_to(0, 0)
-
     def seek(self, chunk, within=0):
         """Goes to byte ``within`` of the decompressed chunk whose header is at byte ``chunk`` (codec NONE: to byte
         ``chunk``).

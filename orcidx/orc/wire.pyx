@@ -46,14 +46,13 @@ cdef class Message:
 
     cdef dict _fields
     cdef readonly str name
-    cdef Py_ssize_t _size  # number of fields
     cdef Py_ssize_t _most
 
     def __init__(self, buffer, str name not None, Py_ssize_t most=MOST_FIELDS):
         cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
         cdef Cursor cursor
         cdef Field field
-        cdef Py_ssize_t before
+        cdef Py_ssize_t before, found = 0
         cdef object value
         cdef list values
         self.name = name
@@ -64,8 +63,8 @@ cdef class Message:
             before = cursor.at
             if not read_field(&cursor, &field):
                 raise CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {before}")
-            self._size += 1
-            if self._size > most:
+            found += 1
+            if found > most:
                 raise too_many(name, most)
             if field.wire_type == LENGTH:
                 value = PyBytes_FromStringAndSize(<const char*>cursor.base + field.start, <Py_ssize_t>field.value)
@@ -117,10 +116,6 @@ cdef class Message:
     def blobs(self, int number):
         """Returns a repeated field of bytes or messages as a list of bytes."""
         return [value for kind, value in self._fields.get(number, ()) if kind == LENGTH]
-
-    def texts(self, int number, str errors="strict"):
-        """Returns a repeated field of type string as a list."""
-        return [self._decode(value, errors) for value in self.blobs(number)]
 
     def uints(self, int number):
         """Returns a repeated field of unsigned numbers, packed or not, as a list."""

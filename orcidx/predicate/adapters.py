@@ -18,7 +18,7 @@ from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.nodes import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.polars_where import from_polars_expression, is_polars
 
-__all__ = ["from_dnf", "from_expression", "from_spark", "predicate_of"]
+__all__ = ["from_expression", "from_spark", "predicate_of"]
 
 SHORT_TEXT = 1000
 """The largest number of characters of an SQL text whose predicate is cached. Parsing a range takes 0.3 ms, which is a

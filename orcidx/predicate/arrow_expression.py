@@ -295,8 +295,6 @@ _FUNCTIONS: dict[str, Callable[[_Call, bool], _Translation]] = {
     "or_kleene": lambda node, negated: _join(node, negated, both=False, kleene=True),
     "and": lambda node, negated: _join(node, negated, both=True, kleene=False),
     "or": lambda node, negated: _join(node, negated, both=False, kleene=False),
-    "and_": lambda node, negated: _join(node, negated, both=True, kleene=False),
-    "or_": lambda node, negated: _join(node, negated, both=False, kleene=False),
     "is_null": _null,
     "is_valid": _valid,
     "is_nan": _is_nan,

@@ -18,7 +18,7 @@ from orcidx.predicate.fold import Part, fold, leaves
 from orcidx.pruning.findings import Finding, LeafState
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["UNASKED", "Fact", "Reason", "last_evaluated", "leaves", "proofs_in", "reasons_in"]
+__all__ = ["UNASKED", "Fact", "Reason", "last_evaluated", "proofs_in", "reasons_in"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]

@@ -13,6 +13,7 @@ from streams.framing import compressed, deflate, original
 
 from orcidx import CorruptFile, StorageError
 from orcidx.orc.compression import open_codec
+from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.stripe_streams import Ahead, PlannedStream
 from orcidx.orc.window import Window
 from orcidx.storage.local import LocalReader
@@ -84,9 +85,9 @@ def test_local_chunks_of_every_kind(read_ahead: int, tmp_path: Path) -> None:
     reader = LocalReader(str(tmp_path / "chunks"))
     stream = of_file(reader, read_ahead=read_ahead, length=len(data), framed=True)
     stream.plan([(0, len(data))])
-    window = Window(stream, open_codec("ZLIB"), 1000, name="DATA")
+    window = Window(stream, open_codec(CompressionKind.ZLIB), 1000, name="DATA")
     for count in (1, 700, 5000):
-        window.seek_start()
+        window.seek(0)
         content = b"".join(plain)
         for at in range(0, len(content), count):
             part = content[at : at + count]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.compression import open_codec
+from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.window import Window
 
 BLOCK_SIZE = 1 << 18
@@ -73,7 +74,7 @@ class Chopped:
     native: bool = True
 
     def window(self, name: str = "DATA") -> Window:
-        codec = None if self.framing == "NONE" else open_codec("ZLIB", native=self.native)
+        codec = None if self.framing == "NONE" else open_codec(CompressionKind.ZLIB, native=self.native)
         return Window(PieceSource(self.data, self.piece), codec, BLOCK_SIZE, name=name)
 
     def position(self, n: int) -> tuple[int, ...]:

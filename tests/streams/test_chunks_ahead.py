@@ -17,6 +17,7 @@ from orcidx.errors import CorruptFile
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.orc.compression import open_codec
+from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.native_codec import NativeCodec
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.window import Window
@@ -80,7 +81,7 @@ def opened(
     codec: object = None,
 ) -> Window:
     """Opens a window with chunks ahead. ``on``: the next chunks are decompressed before they are read."""
-    zlib = open_codec("ZLIB")
+    zlib = open_codec(CompressionKind.ZLIB)
     window = Window(source, zlib, BLOCK, name="DATA")
     if ask is not None:
         native = zlib.native if codec is None else codec
@@ -223,7 +224,7 @@ def test_others_take_part(rng: np.random.Generator) -> None:
     out = bytearray(len(content) - 10)
     window.read_into(out)
     assert out == content[10:]
-    window.seek_start()
+    window.seek(0)
     window.read_into(bytearray(10))
     ahead.close()
     assert not ahead.help(1)
@@ -267,7 +268,7 @@ def test_what_cannot_be_fetched_early_is_told_when_its_turn_comes(rng: np.random
 def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
     """A codec that blocks the first thread named "stuck" in its first chunk until it is released."""
     begun, go_on = threading.Event(), threading.Event()
-    native = open_codec("ZLIB").native
+    native = open_codec(CompressionKind.ZLIB).native
     sizes = ctypes.POINTER(ctypes.c_size_t)
     kind = ctypes.CFUNCTYPE(
         ctypes.c_int,
@@ -318,7 +319,7 @@ def test_a_thread_that_does_not_run_is_not_waited_for(
     assert out == content
     assert helpers[0].is_alive()
     assert window.chunks_decompressed == 40
-    window.seek_start()
+    window.seek(0)
     window.read_into(out)
     assert out == content
     del window

@@ -14,6 +14,7 @@ from streams.reference import decode
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.int_rle import IntRle
+from orcidx.orc.streams import PositionIterator
 from orcidx.orc.window import Window
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -108,7 +109,7 @@ def test_skips_and_seeks_anywhere(version: int, signed: bool, data: st.DataObjec
             byte, consumed = stream.place(at)
             reader.seek(Positions(*chopped.position(byte), consumed))
         else:
-            reader.seek_start()
+            reader.seek(PositionIterator.start())
             at = 0
     assert read(reader, len(values) - at) == values[at:]
 

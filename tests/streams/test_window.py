@@ -13,13 +13,14 @@ from streams.framing import BLOCK_SIZE, PieceSource, compressed, deflate, origin
 
 from orcidx.errors import CorruptFile, StorageError
 from orcidx.orc.compression import Codec, open_codec
+from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.window import Window
 
-ZLIB = open_codec("ZLIB")
+ZLIB = open_codec(CompressionKind.ZLIB)
 
 
 def window(data: bytes, *, block_size: int = BLOCK_SIZE, piece: int | None = None, native: bool = True) -> Window:
-    return Window(PieceSource(data, piece), open_codec("ZLIB", native=native), block_size, name="DATA")
+    return Window(PieceSource(data, piece), open_codec(CompressionKind.ZLIB, native=native), block_size, name="DATA")
 
 
 def plain(data: bytes, piece: int | None = None) -> Window:
@@ -151,7 +152,7 @@ def test_seeking_to_an_end_and_past_it() -> None:
     source.seek(6, 3)
     source.seek(0, 3)
     assert read(source, 3) == b"def"
-    source.seek_start()
+    source.seek(0)
     assert read(source, 6) == b"abcdef"
 
 
@@ -250,7 +251,7 @@ def test_bytes_that_follow_the_stream_are_not_part_of_it() -> None:
 def test_threads_share_a_codec() -> None:
     """Each call has a context of its own, so windows of one codec can decompress in several threads at once."""
     for kind in ("ZLIB", "ZSTD"):
-        codec = open_codec(kind)
+        codec = open_codec(CompressionKind[kind])
         assert codec is not None
         contents = [np.random.default_rng(i).integers(0, 7, 300_000, np.uint8).tobytes() for i in range(4)]
         if kind == "ZSTD":
@@ -342,18 +343,18 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
             data += compressed(deflate(part)) if is_compressed else original(part)
             plain_bytes += part
         source = FillingSource(data, most)
-        opened = Window(source, open_codec("ZLIB"), 1000, name="DATA")
+        opened = Window(source, open_codec(CompressionKind.ZLIB), 1000, name="DATA")
         at = 0
         for count in (10, 3000, 990, 9999, 1, 1 << 30):
             count = min(count, len(plain_bytes) - at)
             assert read(opened, count) == plain_bytes[at : at + count]
             at += count
-        opened.seek_start()
+        opened.seek(0)
         assert read(opened, len(plain_bytes)) == plain_bytes
         if every == 0 and most > 5000:
             # Both reads count, except for the first chunks and where lengths change.
             assert source.filled > len(plain_bytes)
-        cut = Window(FillingSource(data[:-1], most), open_codec("ZLIB"), 1000, name="DATA")
+        cut = Window(FillingSource(data[:-1], most), open_codec(CompressionKind.ZLIB), 1000, name="DATA")
         with pytest.raises(CorruptFile, match="past the end"):
             read(cut, len(plain_bytes))
 
@@ -366,7 +367,10 @@ def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> 
     for length in [1000] * 20 + [500] + [1000] * 20:
         data += original(content[at : at + length])
         at += length
-    assert read(Window(FillingSource(data, 1 << 30), open_codec("ZLIB"), 1000, name="DATA"), at) == content[:at]
+    assert (
+        read(Window(FillingSource(data, 1 << 30), open_codec(CompressionKind.ZLIB), 1000, name="DATA"), at)
+        == content[:at]
+    )
 
 
 def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
@@ -400,13 +404,13 @@ def test_room_behind_a_block_allows_no_more_than_a_block(codec: str, native: boo
     content = np.random.default_rng(5).integers(0, 40, 160_000).astype(np.uint8).tobytes()
     parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]
     data = b"".join(compressed(squeeze(part)) for part in parts)
-    opened = Window(PieceSource(data, 777), open_codec(codec, native=native), 1000, name="DATA")
+    opened = Window(PieceSource(data, 777), open_codec(CompressionKind[codec], native=native), 1000, name="DATA")
     out = bytearray(b"\xee" * (len(content) + 5000))
     opened.read_into(out, len(content) - 1)
     assert out == content[:-1] + b"\xee" * 5001
     assert opened.chunks_decompressed == len(parts)
     longer = data + compressed(squeeze(content[:1001]))
-    opened = Window(PieceSource(longer, None), open_codec(codec, native=native), 1000, name="DATA")
+    opened = Window(PieceSource(longer, None), open_codec(CompressionKind[codec], native=native), 1000, name="DATA")
     with pytest.raises(CorruptFile, match=r"one block|more than 1000") as caught:
         read(opened, len(content) + 5000)
     assert caught.value.offset == len(data)

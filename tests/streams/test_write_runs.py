@@ -155,9 +155,9 @@ def test_chunks_come_back_and_every_place_is_found(rng, codec, block):
                 at += step
             places.append(len(data))
             found = bytes(stream.finish())
-            assert read_framed(found, open_codec(codec), block, name="DATA") == data
+            assert read_framed(found, open_codec(compression_kind(codec)), block, name="DATA") == data
             for place, chunk, within in zip(places, *stream.positions(np.array(places, np.int64)), strict=True):
-                rest = read_framed(found[chunk:], open_codec(codec), block, name="DATA")
+                rest = read_framed(found[chunk:], open_codec(compression_kind(codec)), block, name="DATA")
                 assert rest[within:] == data[place:]
                 if data:
                     assert chunk < len(found), "no position at the very end of a stream (trino#20164)"

@@ -345,10 +345,7 @@ class Fixed(ColumnReader):
             self._read_dense(values, count, streaming=False)
             test(values, found[start : start + count])
         if present.view is not None:
-            buffers.spread(found, 1, present.view, present.rows, present.count)
-            valid = np.unpackbits(np.frombuffer(present.view, np.uint8), count=present.rows, bitorder="little")
-            passed = np.frombuffer(found, np.uint8)
-            np.bitwise_and(passed, valid, out=passed)
+            buffers.spread(found, 1, present.view, present.rows, present.count)  # null rows become 0
         return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
 
     def _read_values(self, present: Present) -> pa.Array:

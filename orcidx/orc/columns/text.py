@@ -103,7 +103,7 @@ class Strings(ColumnReader):
         array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
         if not self._is_text:
             return array
-        if self.options.utf8 != "unchecked" and not ascii_only:
+        if self._looks and not ascii_only:
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
             array = pc.ascii_rtrim(array, characters=" ")  # trims bytes, which is correct for UTF-8 and for other bytes

@@ -11,11 +11,12 @@ with instrumented():
     from orcidx.orc.compression import open_codec
     from orcidx.orc.decimals import read_decimals, read_short_decimals, skip_varints
     from orcidx.orc.int_rle import IntRle
+    from orcidx.orc.kinds import CompressionKind
     from orcidx.orc.streams import PositionIterator
     from orcidx.orc.timestamps import decode, read_days
     from orcidx.orc.window import Window
 
-CODECS = [None, None, None, *map(open_codec, ("ZLIB", "SNAPPY", "LZO", "LZ4", "ZSTD", "BROTLI"))]
+CODECS = [None, None, None, *(open_codec(kind) for kind in CompressionKind if kind != CompressionKind.NONE)]
 BLOCK = 512
 
 
@@ -46,7 +47,7 @@ def one(data: bytes) -> None:
         if kind < 4:
             integers = IntRle(window(), version=1 + kind % 2, signed=kind > 1)
             for code in "qih":
-                integers.seek_start()
+                integers.seek(PositionIterator.start())
                 integers.read(array.array(code, bytes(8 * rows)), rows, streaming=streaming)
             integers.skip(skip)
             integers.seek(PositionIterator(positions))
