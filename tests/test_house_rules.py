@@ -345,8 +345,6 @@ def is_number(value: ast.AST) -> bool:
 
 PLAIN_NUMBERS = {
     *(
-        "CHUNK_HEADER",
-        "DAY_SECONDS",
         "FOUR_CENTURIES",
         "INT64_MAX",
         "INT64_MIN",

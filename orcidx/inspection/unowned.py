@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcidx.inspection.holes import READ_BYTES
-from orcidx.orc.metadata import MAGIC
+from orcidx.orc.foreign import MAGIC
 from orcidx.orc.reader import OrcReader
 
 __all__ = ["MOST_PADDING_BYTES", "Unowned", "unowned_stretches"]

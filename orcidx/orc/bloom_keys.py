@@ -26,17 +26,26 @@ from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, is_own
+from orcidx.orc.statistics import NANOS_PER_MILLI
 from orcidx.orc.streams import is_decimal64
 from orcidx.orc.stripe_footer import ColumnEncoding
-from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
-from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, FARTHEST_ZONE, Zone, clock_zone
+from orcidx.orc.types import (
+    FLOAT_KINDS,
+    INTEGER_KINDS,
+    LONGEST_SIZED,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    OrcType,
+    decimal_digits,
+    reads_as_timestamp,
+)
 
 __all__ = ["MAY_WRAP", "distrust_bloom", "each_hash", "literal_hashes", "many_hashes", "may_wrap", "surely_fits"]
 
-_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
-_TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
-_FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
-_FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
+_FILTERED = frozenset({TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}).union(
+    INTEGER_KINDS, FLOAT_KINDS, STRING_KINDS, TIMESTAMP_KINDS
+)
 
 _NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DATE})
 """Types whose values writers hash as 64-bit numbers. A value that is too large for its type wraps around when it is
@@ -48,13 +57,8 @@ _WRONG_IN_CPP = frozenset({TypeKind.CHAR, TypeKind.BYTE})
 _FIRST_BAD_VERSION, _LAST_BAD_VERSION = (1, 6, 0), (1, 6, 11)
 _ALSO_BAD_VERSION = (1, 7, 0)
 
-NANOS_PER_MILLI = 1_000_000
 OLD_CLOCKS_MILLIS = -2_145_916_800_000
 """1902-01-01 in milliseconds. For earlier times libraries disagree on time zones, and some also on the calendar."""
-FARTHEST_ZONE_MILLIS = 15 * 3_600_000
-"""The largest offset of a time zone from UTC, in milliseconds."""
-LONGEST_CHAR = 65535
-"""The number of characters of the longest CHAR."""
 REPLACEMENT = "\ufffd".encode()
 
 
@@ -72,11 +76,11 @@ def distrust_bloom(
         return f"the C++ writer hashes {node.kind.name} values wrongly"
     if of_cpp and node.kind is TypeKind.FLOAT:
         return "the C++ writer hashes FLOAT values as the doubles that it received, before it rounds them"
-    if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
+    if kind == StreamKind.BLOOM_FILTER and node.kind not in INTEGER_KINDS | {TypeKind.DATE}:
         return "filters of the original kind are used for integers and dates only"
     if encoding.bloom_encoding > 1:
         return f"bloom encoding {encoding.bloom_encoding} is unknown"
-    if node.kind in _TIMESTAMPS and encoding.bloom_encoding != 1:
+    if node.kind in TIMESTAMP_KINDS and encoding.bloom_encoding != 1:
         return "the filter has timestamps in the writer's local time (ORC-135)"
     if node.kind is TypeKind.DECIMAL and not _as_stored(node, facts, options):
         return f"with decimal_rounding={options.decimal_rounding!r} values may differ from the digits in the filter"
@@ -126,14 +130,14 @@ def literal_hashes(
     ``literal``: a value of the physical domain of predicates. ``zone``: the writer's zone (``zone_of_statistics``). An
     empty list means that no value of the column can equal the literal.
     """
-    if node.kind in _INTEGERS:
+    if node.kind in INTEGER_KINDS:
         return _integer_hashes(node, literal, options)
     if node.kind is TypeKind.DATE:
         hybrid = facts.hybrid_calendar and options.calendar == "proleptic"
         return _of_integers(hybrid_days(literal) if hybrid and abs(literal) < 1 << 40 else [literal])
-    if node.kind in _FLOATS:
+    if node.kind in FLOAT_KINDS:
         return _float_hashes(literal)
-    if node.kind in _TIMESTAMPS:
+    if node.kind in TIMESTAMP_KINDS:
         return _timestamp_hashes(node, literal, facts, options, zone)
     if node.kind is TypeKind.DECIMAL:
         return _decimal_hashes(node, literal, facts, options)
@@ -147,7 +151,7 @@ def literal_hashes(
 def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -> npt.NDArray[np.int64] | None:
     """The hashes of many literals, for types whose values have one hash each. None for other types, where the hashes
     must be computed one literal at a time."""
-    if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
+    if node.kind in INTEGER_KINDS and not reads_as_timestamp(node, options):
         return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
     if node.kind is TypeKind.DATE and all(GREGORIAN_START <= day < 1 << 40 for day in literals):
         return hash_integers(np.array(literals, np.int64))
@@ -234,7 +238,7 @@ def _timestamp_hashes(
         shifts = zone.shifts
     keys = []
     for wall in {wall + 1000 * shift for wall in walls for shift in shifts}:
-        keys += [wall, wall - 1000] if abs(wall) < FARTHEST_ZONE_MILLIS else [wall]
+        keys += [wall, wall - 1000] if abs(wall) < 1000 * FARTHEST_ZONE else [wall]
         if facts.writer == WriterKind.CPP and wall < 0 and literal % NANOS_PER_MILLI:
             keys.append(wall + 1)
     return _of_integers(keys)
@@ -260,4 +264,4 @@ def _char_forms(literal: bytes, length: int) -> list[bytes]:
     characters."""
     trimmed = literal.rstrip(b" ")
     missing = length - len(trimmed.decode("utf-8", "replace"))
-    return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_CHAR else [trimmed]
+    return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_SIZED else [trimmed]

@@ -32,14 +32,15 @@ from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.spans import order_spans, parse_decimals, spans_with_byte
 from orcidx.orc.statistics import (
     MILLIS_PER_DAY,
+    NANOS_PER_MILLI,
     PARTS,
     Level,
     RawStatistics,
     file_statistics,
     timestamp_bounds,
 )
-from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
-from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, FARTHEST_ZONE, Zone, clock_zone
+from orcidx.orc.types import STRING_KINDS, TIMESTAMP_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import TypedPart
 from orcidx.pruning.bounds import successor
 
@@ -56,10 +57,6 @@ __all__ = [
     "distrust",
     "within_nanoseconds",
 ]
-
-NANOS_PER_MILLI = 1_000_000
-FARTHEST_ZONE = 15 * 3_600_000
-"""The largest offset of a time zone from UTC, in milliseconds."""
 
 INTEGER_RANGES = {
     TypeKind.BYTE: (-(1 << 7), (1 << 7) - 1),
@@ -110,7 +107,7 @@ OTHER_ROWS = "rows inside a list, map or union are not the rows of the file"
 def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
     """The reason why minima and maxima of this column cannot be used at this level. None if they can be used."""
     java = facts.writer == WriterKind.JAVA
-    if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
+    if node.kind in TIMESTAMP_KINDS and java and facts.writer_version < 6:
         return "the writer stored timestamps in its local time (ORC-135)"
     if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
         return "with the option timezone, timestamps differ from their statistics"
@@ -381,7 +378,7 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
     lower, upper, utc = timestamp_bounds(raw)
     sides = []
     for (millis, nanos), is_upper in ((lower, False), (upper, True)):
-        inexact = np.abs(millis) < FARTHEST_ZONE
+        inexact = np.abs(millis) < 1000 * FARTHEST_ZONE
         coarse = ~raw.has(6 if is_upper else 5)
         if is_upper:
             rounded = facts.writer in (WriterKind.PRESTO, WriterKind.TRINO)

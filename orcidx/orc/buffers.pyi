@@ -3,6 +3,7 @@ from typing import Any
 from orcidx.orc.int_rle import IntRle
 
 Buffer = Any
+SPARE_BYTES: int
 
 def nest_bits(dense: Buffer, parent: Buffer, n: int, out: Buffer) -> int: ...
 def spread(values: Buffer, width: int, valid: Buffer, n: int, count: int) -> None: ...

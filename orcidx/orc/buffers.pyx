@@ -33,6 +33,7 @@ cdef enum:
     VIEW = 16               # bytes of a view of a string
 
 cdef int64_t MOST_BYTES = 2147483647
+SPARE_BYTES = SPARE
 
 ctypedef fused word_t:
     uint32_t

@@ -14,7 +14,7 @@ from orcidx.orc.columns.text import DictionaryStrings, DirectStrings
 from orcidx.orc.columns.times import Dates, Timestamps
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import is_dictionary
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import TIMESTAMP_KINDS, OrcType
 
 __all__ = ["BatchTooLarge", "Claims", "ColumnReader", "Limits", "Present", "StripeStreams", "open_column"]
 
@@ -57,7 +57,7 @@ def open_column(
     if node.kind in _BRANCHES:
         below = partial(open_column, streams=streams, options=options, file=file, exact_times=exact_times)
         return _BRANCHES[node.kind](node, streams, options, file, below)
-    if exact_times and node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
+    if exact_times and node.kind in TIMESTAMP_KINDS:
         return Timestamps(node, streams, options, file, exact=True)
     if is_dictionary(streams.encoding(node.id).kind) and node.kind in _LEAVES:
         return DictionaryStrings(node, streams, options, file)

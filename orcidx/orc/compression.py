@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK_SIZE_LIMIT",
+    "CHUNK_HEADER",
     "METADATA_LIMIT",
     "Codec",
     "check_block_size",
@@ -42,6 +43,8 @@ __all__ = [
 
 DecompressInto = Callable[[memoryview, memoryview], int]
 
+CHUNK_HEADER = 3
+"""Bytes."""
 BLOCK_SIZE_LIMIT = 1 << 23
 """A chunk length has 23 bits. All writers refuse block sizes of this value or more."""
 METADATA_LIMIT = 1 << 30
@@ -193,7 +196,7 @@ def decompressed_chunks(
 
 
 def _chunk_bounds(whole: memoryview, offset: int, block_size: int, name: str) -> tuple[int, int, bool]:
-    start = offset + 3
+    start = offset + CHUNK_HEADER
     if start > len(whole):
         raise CorruptFile("the data ends inside a chunk header", stream=name, offset=offset)
     header = int.from_bytes(whole[offset:start], "little")

@@ -23,8 +23,9 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics_text import UnitText
 from orcidx.orc.timezones import Zone
-from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.orc.types import INTEGER_KINDS, TIMESTAMP_KINDS, OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, matching_values
+from orcidx.predicate.nodes import EQUALITIES
 from orcidx.pruning.bounds import FEW_LITERALS, ColumnBounds, leaf_in_bounds
 from orcidx.pruning.findings import Finding, Note, NoteKind
 from orcidx.pruning.reasons import Fact
@@ -44,9 +45,7 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 _NOT_IN_FILTER = Fact("the filter does not contain the value")
-_EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 
-_INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
     TypeKind.BOOLEAN: (Domain.BOOL,),
     TypeKind.BYTE: (Domain.INT, Domain.DECIMAL, Domain.FLOAT),
@@ -79,7 +78,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
         if reads_as_timestamp(node, options):
             return bool(leaf.type.tz is None)
         instants = node.kind is TypeKind.TIMESTAMP_INSTANT or options.wall_clock_zone is not None
-        return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (leaf.type.tz is not None) is instants
+        return node.kind in TIMESTAMP_KINDS and (leaf.type.tz is not None) is instants
     if leaf.domain is Domain.FLOAT and node.kind in (TypeKind.INT, TypeKind.DOUBLE):
         return bool(leaf.type == pa.float64())  # float32 would round the values
     if node.attributes and reads_as_timestamp(node, options):
@@ -200,10 +199,10 @@ def _proved(leaf: BoundLeaf, column: StatisticsColumn, *, alike: bool) -> tuple[
 def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
     """Whether a bloom filter of the column could rule out rows for the leaf. A filter that cannot rule out rows need
     not be fetched."""
-    if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
+    if leaf.op not in EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
     # The bloom filter of an integer column has hashes of integers. An equal DECIMAL or FLOAT value has another hash.
-    return not (node.kind in _INTEGERS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
+    return not (node.kind in INTEGER_KINDS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
 
 
 class BloomEvidence:
@@ -243,7 +242,7 @@ class BloomEvidence:
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """Tests the filters of all row groups at once. See ``pruning.Evidence``."""
-        if leaf.op not in _EQUALITIES or leaf.negated:
+        if leaf.op not in EQUALITIES or leaf.negated:
             return None
         found = self.filters_for(leaf)
         hashes = None if found is None else self._hashes(leaf, found[0])

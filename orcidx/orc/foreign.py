@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
+__all__ = ["HEAD_BYTES", "MAGIC", "ZEROS", "describe_foreign", "describe_head"]
 
+MAGIC = b"ORC"
 HEAD_BYTES = 64
 """The number of bytes at the start of a file that are used to recognise its format."""
 
@@ -32,7 +33,6 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"%PDF-", "a PDF document", "check whether the file name is right"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file with 'git lfs pull'"),
 )
-_MAGIC = b"ORC"
 _PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
 """A pattern for text without spaces that is a path or URL and not a line of CSV."""
 ZEROS = "probably because a copy or an upload did not finish; copy it again"
@@ -41,7 +41,7 @@ ZEROS = "probably because a copy or an upload did not finish; copy it again"
 def describe_foreign(head: bytes, size: int) -> str:
     """Describes a file whose end is not the end of an ORC file. The description is based on the first ``HEAD_BYTES``
     bytes."""
-    if head.startswith(_MAGIC) or _MAGIC.startswith(head):
+    if head.startswith(MAGIC) or MAGIC.startswith(head):
         return (
             f"truncated, or not an ORC file: it starts like an ORC file, but its {size} bytes do not end like one; "
             "its writer or a copy did not finish, so write or copy it again"
@@ -69,7 +69,7 @@ def describe_foreign(head: bytes, size: int) -> str:
 def describe_head(head: bytes) -> str:
     """Describes the first bytes, for an error in the tail of a file that ends like an ORC file. The text is empty if
     the first bytes are correct."""
-    if head.startswith(_MAGIC):
+    if head.startswith(MAGIC):
         return ""
     if not head.strip(b"\0"):
         return f"it ends like an ORC file but starts with zeros, {ZEROS}"

@@ -14,15 +14,12 @@ from typing import Protocol
 from orcidx.options import ValueOptions
 from orcidx.orc.bounds import INTEGER_RANGES, distrust
 from orcidx.orc.footers import integer_extremes
-from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.orc.types import INTEGER_KINDS, OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain
 from orcidx.pruning.bounds import numbers_rule_out
 
 __all__ = ["FileNumbers", "file_rules_out"]
-
-_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
 class FileNumbers(Protocol):
@@ -42,7 +39,7 @@ class FileNumbers(Protocol):
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
     """Whether the file's statistics of the column ``node`` prove that no row matches the leaf. ``node`` must not be
     below a list, map or union. False if the minimum and maximum are not enough to decide."""
-    if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
+    if leaf.domain is not Domain.INT or node.kind not in INTEGER_KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:
         return False

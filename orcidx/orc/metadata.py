@@ -21,10 +21,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
-from orcidx.orc.compression import open_codec, read_framed
+from orcidx.orc.compression import check_block_size, open_codec, read_framed
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.footers import FooterParts, count_types, read_types, split_footer, split_postscript
-from orcidx.orc.foreign import HEAD_BYTES, describe_foreign, describe_head
+from orcidx.orc.foreign import HEAD_BYTES, MAGIC, describe_foreign, describe_head
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -50,13 +50,10 @@ __all__ = [
     "read_tail",
 ]
 
-MAGIC = b"ORC"
 TAIL_REQUEST = 64 << 10
 """Bytes of the first request. Reading them takes less time than a round trip. The rest of a larger footer takes a
 second request (decision 0017)."""
 DEFAULT_BLOCK_SIZE = 256 << 10
-LARGEST_BLOCK_SIZE = 1 << 23
-"""A chunk header holds 23 bits of length."""
 MOST_ROWS = (1 << 63) - 1
 
 
@@ -410,8 +407,8 @@ def _read_postscript(last: memoryview, size: int) -> PostScript:
     if kind not in _COMPRESSION_KINDS:
         raise Unsupported(f"compression kind {kind} is unknown")
     compression = _COMPRESSION_KINDS[kind]
-    if compression is not CompressionKind.NONE and not 0 < block_size <= LARGEST_BLOCK_SIZE:
-        raise CorruptFile(f"compression block size {block_size} is not between 1 and {LARGEST_BLOCK_SIZE}")
+    if compression is not CompressionKind.NONE:
+        check_block_size(block_size)
     postscript = PostScript(
         footer_length=footer_length,
         compression=compression,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
-from orcidx.orc.compression import open_codec
+from orcidx.orc.compression import CHUNK_HEADER, open_codec
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
@@ -27,7 +27,7 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_plan import group_ranges, group_runs
-from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
+from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import Fingerprint, RangeReader, start_read

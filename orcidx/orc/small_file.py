@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.orc.compression import open_codec, read_framed
+from orcidx.orc.compression import BLOCK_SIZE_LIMIT, open_codec, read_framed
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import split_footer, split_postscript
+from orcidx.orc.foreign import MAGIC
 from orcidx.orc.metadata import (
     DEFAULT_BLOCK_SIZE,
-    LARGEST_BLOCK_SIZE,
-    MAGIC,
     SPARK_VERSION,
     FileFacts,
     FileTail,
@@ -128,7 +127,7 @@ def split_small(
         if footer_length > footer_end or wanted + encrypted > size:
             return None
         codec = open_codec(compression)
-        if codec is not None and not 0 < block_size <= LARGEST_BLOCK_SIZE:
+        if codec is not None and not 0 < block_size <= BLOCK_SIZE_LIMIT:
             return None
         most = limits.bytes_of(footer_length)
         framed = view[footer_end - footer_length : footer_end]

@@ -20,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
-from orcidx.orc.buffers import gather_bytes, gather_offsets, length_range, nest_bits, read_indexes, read_offsets, spread
+from orcidx.orc.buffers import (
+    SPARE_BYTES, gather_bytes, gather_offsets, length_range, nest_bits, read_indexes, read_offsets, spread,
+)
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
@@ -31,7 +33,6 @@ __all__ = ["MOST_ROWS", "Allowance", "FileStream", "HeldStream", "Recipe", "read
 
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
-SPARE = 32
 cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file, which fit into the cache
 cdef bint STREAMING = integers_use_streaming()
 cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
@@ -453,7 +454,7 @@ cdef class Stripe:
         self.allowance.held -= entry_bytes + 4 * <int64_t> size
         if entry_bytes > MOST_TEXT or self.allowance.held < 0:
             raise Unusual
-        blob = pa.allocate_buffer(entry_bytes + SPARE)
+        blob = pa.allocate_buffer(entry_bytes + SPARE_BYTES)
         room = memoryview(blob).cast("B")
         ascii_only = RawBytes(self.window(column, DICTIONARY_DATA)).read_text(room, entry_bytes)
         if self.checked and not ascii_only:
@@ -467,7 +468,7 @@ cdef class Stripe:
         total = gather_offsets(indexes, entries, self.valid(), self.rows, self.count, view, uniform=uniform)
         if total > MOST_TEXT:
             raise Unusual
-        data = self.allocate(total + SPARE)
+        data = self.allocate(total + SPARE_BYTES)
         gather_bytes(indexes, self.count, entries, room, total, memoryview(data).cast("B"), uniform=uniform,
                      longest=longest)
         return self.made(kind, [offsets, data.slice(0, total)])

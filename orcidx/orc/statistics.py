@@ -72,7 +72,8 @@ columns."""
 
 GEOSPATIAL_FIELD = 13
 MILLIS_PER_DAY = 86_400_000
-LAST_NANO = 999_999
+NANOS_PER_MILLI = 1_000_000
+LAST_NANO = NANOS_PER_MILLI - 1
 """The last nanosecond of a millisecond. An absent ``maximumNanos`` has this value."""
 KEPT_UNITS = 1 << 12
 """The most decoded statistics of stripes and of the file that are kept with one tail. One takes about 256 bytes. The
@@ -370,7 +371,7 @@ def _timestamps(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
         days, rest = divmod(int(millis[unit]), MILLIS_PER_DAY)
         if hybrid:
             days = int(proleptic_days(np.array([days], np.int64))[0])
-        exact = (days * MILLIS_PER_DAY + rest) * 1_000_000 + int(nanos[unit])
+        exact = (days * MILLIS_PER_DAY + rest) * NANOS_PER_MILLI + int(nanos[unit])
         result[f"{name}_nanos"] = exact
         result[name] = _datetime(exact, zone)
     return result

@@ -38,7 +38,7 @@ from orcidx.orc.kinds import TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.spans import parse_decimals
 from orcidx.orc.statistics import RawStatistics
-from orcidx.orc.types import decimal_digits, reads_as_timestamp
+from orcidx.orc.types import FLOAT_KINDS, INTEGER_KINDS, decimal_digits, reads_as_timestamp
 
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Proved", "StoredTotals", "stored_totals"]
 
 _BELIEVED = (WriterKind.JAVA, WriterKind.CPP)
-_INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
-_FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _TEXTS = (TypeKind.STRING,)
 _LARGEST = np.uint64(INT64_MAX)
 _EXACT = Context(prec=200)
@@ -117,7 +115,7 @@ def _stored(raw: RawStatistics, facts: FileFacts, options: ValueOptions, ends: b
     bounded = bound_statistics(raw, facts, options)
     minima, maxima = _attained(raw, bounded, facts, options) if ends else (nothing, nothing)
     sums = nothing
-    if raw.node.kind in _INTEGERS:
+    if raw.node.kind in INTEGER_KINDS:
         sums = _integer_sums(raw, bounded)
     elif raw.node.kind is TypeKind.DECIMAL and facts.writer is not WriterKind.JAVA:
         scale = decimal_digits(raw.node, options)[1]
@@ -134,8 +132,8 @@ def _attained(
     """The least and the greatest value of each unit. Such a value is known only if some row certainly has it."""
     kind = raw.node.kind
     if not (
-        kind in _INTEGERS
-        or kind in _FLOATS
+        kind in INTEGER_KINDS
+        or kind in FLOAT_KINDS
         or kind in (TypeKind.BOOLEAN, TypeKind.DECIMAL)
         or (kind is TypeKind.DATE and not facts.hybrid_calendar)
         or (kind in _TEXTS and options.utf8 == "strict")

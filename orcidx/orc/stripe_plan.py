@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.row_index import StreamPositions
 
 __all__ = ["group_ranges", "group_runs"]
 
 LONGEST_RUN = 4400
 """The most bytes of a run. A run may end this far after its row group."""
-CHUNK_HEADER = 3
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

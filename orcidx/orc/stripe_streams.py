@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
 from orcidx.threads.tasks import Task
@@ -29,7 +30,6 @@ ReadInto = Callable[[int, Sequence[memoryview]], None]
 DEMAND_BYTES = 8 << 10
 """The bytes of a read that was not planned. The number equals the gap that local reads close, because only runs are
 missing."""
-CHUNK_HEADER = 3
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ from orcidx.options import ValueOptions
 __all__ = [
     "CALM_FROM",
     "CALM_UNTIL",
+    "DAY_SECONDS",
+    "FARTHEST_ZONE",
     "HINTS_FROM",
     "HINT_SECONDS",
     "NEVER",
@@ -46,6 +48,8 @@ in the writer's zone."""
 NEVER = (1 << 62) - 1
 """A time in seconds that is after every transition."""
 DAY_SECONDS = 86400
+FARTHEST_ZONE = 15 * 3600
+"""The largest offset of a time zone from UTC, in seconds."""
 FOUR_CENTURIES = 146097 * DAY_SECONDS
 
 HINTS_FROM = -(1 << 32)

@@ -20,7 +20,10 @@ from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.metadata import TypeKind
 
 __all__ = [
+    "FLOAT_KINDS",
+    "INTEGER_KINDS",
     "STRING_KINDS",
+    "TIMESTAMP_KINDS",
     "UNNAMED",
     "OrcType",
     "Path",
@@ -39,7 +42,10 @@ MOST_VARIANTS = 127
 
 LARGEST_PRECISION = 38
 
+INTEGER_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+FLOAT_KINDS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 STRING_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
+TIMESTAMP_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 _REPEATING = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.UNION})
 
@@ -150,7 +156,7 @@ class OrcType:
         name = _NAMES[self.kind]
         if self.kind is TypeKind.DECIMAL:
             return f"{name}({self.precision},{self.scale})"
-        if self.kind in (TypeKind.CHAR, TypeKind.VARCHAR):
+        if self.kind in _SIZED:
             return f"{name}({self.max_length})"
         if self.kind is TypeKind.STRUCT:
             fields = (f"{_quoted(field)}:{child}" for field, child in zip(self.names, self.children))

@@ -66,5 +66,5 @@ cdef inline int count_held(PlainStream stream, int64_t size) except -1 with gil:
     """Reports to the stripe's limits how many bytes the buffer of a stream has. The limits may raise an error."""
     stream.counted = size
     if stream.limits is not None:
-        stream.limits.hold(id(stream), size, "the dictionaries and open streams")
+        stream.limits.hold(id(stream), size)
     return 0

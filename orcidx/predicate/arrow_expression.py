@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
+from orcidx.predicate.nodes import MIRRORED, Constant, External, Leaf, Op, all_of, any_of, canonical_literal
 
 __all__ = ["TRIED", "expression_of_form", "from_expression", "metadata_pairs"]
 
@@ -33,7 +33,6 @@ _COMPARISONS = {
     "greater": (Op.GT, False),
     "greater_equal": (Op.GE, False),
 }
-_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ}
 _TEXT = {"starts_with": Op.STARTS_WITH, "ends_with": Op.ENDS_WITH, "match_substring": Op.CONTAINS}
 _MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
 
@@ -204,7 +203,7 @@ def _comparison(node: _Call, negated: bool) -> _Translation:
     op, unequal = _COMPARISONS[node.function]
     left, right = node.arguments
     if isinstance(left, _Literal):
-        left, right, op = right, left, _MIRRORED[op]
+        left, right, op = right, left, MIRRORED.get(op, op)
     if not isinstance(left, _Field) or not isinstance(right, _Literal):
         return _UNKNOWN
     return Leaf(left.path, op, (right.value,), unequal is not negated), True

@@ -17,7 +17,7 @@ import pyarrow as pa
 from orcidx.predicate import compares
 from orcidx.predicate.like import like_parts
 from orcidx.predicate.masks import new_mask
-from orcidx.predicate.nodes import BoundLeaf, Op
+from orcidx.predicate.nodes import EQUALITIES, BoundLeaf, Op
 
 __all__ = ["match_doubles", "match_range", "match_text", "match_texts", "match_wide"]
 
@@ -119,7 +119,7 @@ def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
     """Writes the results to ``out``, which must contain only zeros before the call. Returns whether the leaf is
     supported."""
     op, literals = leaf.op, leaf.literals
-    if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
+    if op in EQUALITIES:
         if len(literals) > FEW_LITERALS:
             return False
         for literal in literals:

@@ -26,7 +26,7 @@ from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_parts, like_regex
 from orcidx.predicate.literals import stored_range
 from orcidx.predicate.masks import compared, new_mask
-from orcidx.predicate.nodes import Bound, BoundLeaf, Constant, Domain, External, Op
+from orcidx.predicate.nodes import EQUALITIES, Bound, BoundLeaf, Constant, Domain, External, Op
 from orcidx.predicate.ranges import BothEnds
 
 __all__ = ["evaluate_predicate", "matching_values"]
@@ -36,7 +36,6 @@ _FEW_POINTS = 8
 """At most this many literals are compared one by one. Compared with this loop, a lookup takes twice the time for 2
 integers, and two thirds of the time for 12 (decision 0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-_EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
 
 def evaluate_predicate(
@@ -348,7 +347,7 @@ def _match_float(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     if leaf.op is Op.IS_NAN:
         nans: BoolArray = np.isnan(values)
         return nans
-    if leaf.op in _EQUALITIES:
+    if leaf.op in EQUALITIES:
         return _any_equal(values, leaf.literals)
     found = match_doubles(values, *leaf.literals) if leaf.op is Op.BETWEEN else None
     result: BoolArray = _compare(leaf, values) if found is None else found
@@ -369,7 +368,7 @@ def _compare(leaf: BoundLeaf, values: Any) -> Any:
 
 def _match_bool(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     values = _bits(array)
-    if leaf.op in _EQUALITIES:
+    if leaf.op in EQUALITIES:
         return _any_equal(values, leaf.literals)
     result: BoolArray = _compare(leaf, values)
     return result

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.nodes import NANOS, BoundLeaf, Domain, ExactTime, Op, show_literal
+from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, ExactTime, Op, show_literal
 
 __all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "stored_range"]
 
@@ -40,8 +40,7 @@ class Point(NamedTuple):
 
 
 NAN = Point(math.nan, math.nan)
-_DAY = 86_400 * NANOS["s"]
-_NUMPY_NANOS = {**NANOS, "m": 60 * NANOS["s"], "h": 3_600 * NANOS["s"], "D": _DAY, "W": 7 * _DAY}
+_NUMPY_NANOS = {**NANOS, "m": 60 * NANOS["s"], "h": 3_600 * NANOS["s"], "D": DAY_NANOS, "W": 7 * DAY_NANOS}
 _NUMPY_FINER = {"ps": 1_000, "fs": 1_000_000, "as": 1_000_000_000}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -211,7 +210,7 @@ def _instant(value: Any) -> tuple[int, int, bool] | None:
         nanos = whole + int(getattr(value, "nanosecond", 0))
         return nanos, nanos, aware
     if isinstance(value, datetime.date):
-        nanos = (value - _EPOCH.date()).days * _DAY
+        nanos = (value - _EPOCH.date()).days * DAY_NANOS
         return nanos, nanos, False
     if isinstance(value, np.datetime64):
         return _of_numpy(value)
@@ -255,7 +254,7 @@ def _to_date(value: Any, kind: pa.DataType) -> Point | None:
     instant = _instant(value)
     if instant is None or instant[2]:
         return None
-    return Point(_split(instant[0], _DAY).below, _split(instant[1], _DAY).above)
+    return Point(_split(instant[0], DAY_NANOS).below, _split(instant[1], DAY_NANOS).above)
 
 
 def _to_timestamp(value: Any, kind: pa.DataType) -> Point | None:
@@ -305,10 +304,10 @@ def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, 
     elif leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
         unit = NANOS[kind.unit]
         split = lambda nanos: (nanos // unit, nanos % unit == 0)  # noqa: E731
-    if split is None and leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+    if split is None and leaf.op in EQUALITIES:
         return list(leaf.literals), None, None
     ends = [(value, True) if split is None else split(value) for value in leaf.literals]
-    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+    if leaf.op in EQUALITIES:
         return [value for value, exact in ends if exact], None, None
     at_least = ends[0][0] if ends[0][1] else ends[0][0] + 1
     if leaf.op in (Op.LT, Op.LE):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 __all__ = [
+    "DAY_NANOS",
+    "EQUALITIES",
+    "MIRRORED",
     "NANOS",
     "And",
     "Bound",
@@ -47,6 +50,7 @@ __all__ = [
 
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 """Nanoseconds per unit of time in Arrow."""
+DAY_NANOS = 86_400 * NANOS["s"]
 
 
 class Op(Enum):
@@ -69,6 +73,12 @@ class Op(Enum):
 
     def __repr__(self) -> str:
         return f"Op.{self.name}"
+
+
+EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
+"""The operators that test whether a value equals a literal."""
+MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+"""The operator after the sides of a comparison are swapped. Other operators stay the same."""
 
 
 class Domain(Enum):
@@ -462,7 +472,7 @@ def _of_scalar(value: pa.Scalar) -> Any:
     except OverflowError:  # a date outside Python's years 1 to 9999
         if not pa.types.is_date(value.type):
             raise
-        return ExactTime(value.value * (86_400 * NANOS["s"] if pa.types.is_date32(value.type) else NANOS["ms"]))
+        return ExactTime(value.value * (DAY_NANOS if pa.types.is_date32(value.type) else NANOS["ms"]))
 
 
 def show_literal(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from orcidx.predicate.binding import keep_bindable
 from orcidx.predicate.column_paths import resolve_column
 from orcidx.predicate.literals import domain_of
 from orcidx.predicate.nodes import (
+    MIRRORED,
     NANOS,
     Constant,
     Domain,
@@ -35,18 +36,7 @@ __all__ = ["TreeTranslator", "entry_of", "from_polars", "literal_of", "path_of"]
 
 _EPOCH = datetime.date(1970, 1, 1)
 _UNITS = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
-_COMPARISONS = {
-    "Eq": (Op.EQ, False),
-    "NotEq": (Op.EQ, True),
-    "Lt": (Op.LT, False),
-    "LtEq": (Op.LE, False),
-    "Gt": (Op.GT, False),
-    "GtEq": (Op.GE, False),
-    "EqValidity": (Op.EQ_NULL_SAFE, False),
-    "NotEqValidity": (Op.EQ_NULL_SAFE, True),
-}
 _NULL = {"Literal": {"Scalar": {"Null": "Null"}}}
-_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _NATURAL: dict[Domain, tuple[type, ...]] = {
     Domain.BOOL: (bool,),
     Domain.INT: (int,),
@@ -73,7 +63,16 @@ def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
 class TreeTranslator:
     """Walks the tree. Subclasses decide how to translate leaves and parts that are not supported."""
 
-    COMPARISONS = _COMPARISONS
+    COMPARISONS: ClassVar[dict[str, tuple[Op, bool]]] = {
+        "Eq": (Op.EQ, False),
+        "NotEq": (Op.EQ, True),
+        "Lt": (Op.LT, False),
+        "LtEq": (Op.LE, False),
+        "Gt": (Op.GT, False),
+        "GtEq": (Op.GE, False),
+        "EqValidity": (Op.EQ_NULL_SAFE, False),
+        "NotEqValidity": (Op.EQ_NULL_SAFE, True),
+    }
 
     def visit(self, node: Any, *, negated: bool) -> Predicate:
         raise NotImplementedError
@@ -104,9 +103,9 @@ class TreeTranslator:
         if op in ("And", "LogicalAnd", "Or", "LogicalOr"):
             join: Callable[..., Predicate] = all_of if ("And" in op) is not negated else any_of
             return join(self.visit(left, negated=negated), self.visit(right, negated=negated))
-        kind, unequal = _COMPARISONS[op]
+        kind, unequal = self.COMPARISONS[op]
         if "Literal" in left or "Cast" in left:
-            left, right, kind = right, left, _MIRRORED.get(kind, kind)
+            left, right, kind = right, left, MIRRORED.get(kind, kind)
         return self._leaf(path_of(left), kind, (literal_of(right),), unequal is not negated)
 
     def _function(self, function: Any, inputs: list[Any], negated: bool) -> Predicate:

@@ -30,7 +30,7 @@ from sqlglot.errors import ParseError, TokenError
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.computed import FUNCTIONS, Computed, computed
 from orcidx.predicate.literals import parse_time
-from orcidx.predicate.nodes import Constant, ExactTime, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.nodes import DAY_NANOS, MIRRORED, Constant, ExactTime, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.sql_values import is_computed, value_of
 
 __all__ = ["from_sql"]
@@ -46,7 +46,6 @@ class OrcidxWhere(Dialect):
 
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
@@ -203,7 +202,7 @@ class _Translator:
                         left, f"is an unknown function; the functions are coalesce, {', '.join(FUNCTIONS)}"
                     )
                 raise self.refuse(node, "compares no column: a column must stand by itself on one side")
-            left, right, op = right, left, _MIRRORED.get(op, op)
+            left, right, op = right, left, MIRRORED.get(op, op)
         return Leaf(self.column(left), op, (self.literal(right),), negated)
 
     def value(self, node: exp.Expr) -> Any:
@@ -333,7 +332,7 @@ class _Translator:
             return _null_if_tried(node, self.refuse(node, "is not a date or time in ISO 8601 form"))
         nanos, zoned = instant
         if kind == kinds.DATE:
-            if zoned or nanos % (86_400 * 10**9):
+            if zoned or nanos % DAY_NANOS:
                 return _null_if_tried(node, self.refuse(node, "is not a date"))
             return (_EPOCH + datetime.timedelta(microseconds=nanos // 1_000)).date()
         if kind == kinds.TIME:

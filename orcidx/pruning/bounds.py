@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.predicate import BoundLeaf, Op, like_prefix
+from orcidx.predicate.nodes import EQUALITIES
 
 __all__ = [
     "FEW_LITERALS",
@@ -150,8 +151,7 @@ def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0)
     return (low <= literal) & (high >= literal), (low == literal) & (high == literal)  # the operator is an equality
 
 
-_EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
-_COMPARISONS = (*_EQUALITIES, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
+_COMPARISONS = (*EQUALITIES, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 
 
 def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
@@ -202,7 +202,7 @@ class _Values:
             return self.nan, np.zeros_like(self.nan)
         if op is Op.IN and len(literals) > FEW_LITERALS:
             return self._in_many()
-        if op in _EQUALITIES:
+        if op in EQUALITIES:
             can, every = self._compared(Op.EQ, literals[0]) if len(literals) == 1 else self._in(literals)
             return can, every & ~self.nan
         if op is Op.BETWEEN:

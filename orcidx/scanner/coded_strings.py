@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
+from orcidx.orc.buffers import SPARE_BYTES
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.columns.base import LARGEST_ARRAY, allocate
-from orcidx.orc.columns.text import SPARE_BYTES
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import is_dictionary
 from orcidx.orc.types import OrcType

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.orc import buffers
+from orcidx.orc.columns.base import KEPT_WIDTHS
 from orcidx.orc.columns.text import VIEW_BYTES
 from orcidx.predicate.masks import new_array
 from orcidx.scanner import kept_values
@@ -33,9 +34,6 @@ MERGED_SHARE = 0.9
 """If at least this share of the rows is kept, strings are copied in runs. With a smaller share, copying in runs takes
 longer, because the ends of the runs must be found. If at least this share is kept, values of a fixed width are also
 moved inside the memory into which they were decoded, because little of this memory is wasted."""
-
-WIDTHS = (1, 2, 4, 8, 16)
-"""Widths in bytes of the values that the compiled passes can move."""
 
 SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""
@@ -165,7 +163,7 @@ def _width_of(kind: pa.DataType) -> int | None:
     support."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
-        return width if width == 0 or width in WIDTHS else None
+        return width if width == 0 or width in KEPT_WIDTHS else None
     if getattr(kind, "has_variadic_buffers", False):  # a view; older versions of pyarrow lack this attribute
         return VIEW_BYTES
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -202,7 +200,7 @@ def _strings(
     places = pa.allocate_buffer((count + 2) * width)
     view = memoryview(places).cast("B").cast("i" if width == 4 else "q")
     length = kept_values.equal_length(ends)
-    if data is not None and length in WIDTHS:
+    if data is not None and length in KEPT_WIDTHS:
         buffers.fill_offsets(view, length)
         content = np.frombuffer(data, np.uint8, rows * length, int(ends[0]))
         buffer = pa.allocate_buffer((count + 1) * length)

@@ -21,7 +21,6 @@ import orcidx
 from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
 from orcidx.orc.bloom_keys import (
-    LONGEST_CHAR,
     OLD_CLOCKS_MILLIS,
     distrust_bloom,
     each_hash,
@@ -33,7 +32,7 @@ from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, load_zone
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import LONGEST_SIZED, OrcType
 
 K = TypeKind
 OPTIONS = ReadOptions()
@@ -332,9 +331,9 @@ def test_keys_of_texts() -> None:
     assert hashes_of(K.STRING, "\ufffd".encode(), utf8="replace") is None
     assert hashes_of(K.CHAR, "ü ".encode(), node={"max_length": 3}) == text_hashes(["ü".encode(), "ü  ".encode()])
     assert hashes_of(K.CHAR, b"abc", node={"max_length": 3}) == text_hashes([b"abc"])
-    padded = b"a".ljust(LONGEST_CHAR + 1)
-    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 1}) == text_hashes([b"a", padded])
-    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 2}) == text_hashes([b"a"])
+    padded = b"a".ljust(LONGEST_SIZED + 1)
+    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_SIZED + 1}) == text_hashes([b"a", padded])
+    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_SIZED + 2}) == text_hashes([b"a"])
 
 
 def test_integers_that_may_have_been_larger_than_their_type() -> None:

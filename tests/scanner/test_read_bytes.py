@@ -13,8 +13,8 @@ import pytest
 
 import orcidx
 from orcidx import col
+from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.orc.stripe_plan import CHUNK_HEADER
 from orcidx.predicate.fold import leaves
 from orcidx.storage import RecordingReader, open_reader
 from orcidx.storage.local import SMALL_FILE

@@ -28,6 +28,7 @@ from orcidx.orc.window import Window
 from orcidx.threads.waiting import Held, Tally
 
 __all__ = [
+    "KEPT_WIDTHS",
     "LARGEST_ARRAY",
     "BatchTooLarge",
     "Claims",
@@ -48,6 +49,10 @@ KEEPS = True
 MOST_KEPT = 0.9
 """If more than this share of the rows is kept, memory for all rows is allocated for the output. pyarrow's pool reuses
 blocks of one size. Memory of other sizes comes from the system, which must clear its pages (decision 0379)."""
+
+KEPT_WIDTHS = (1, 2, 4, 8, 16)
+"""The sizes in bytes of the values, and the lengths of the strings, that compiled loops select by a mask (``kept_rows``
+and ``scanner/kept_values``)."""
 
 TESTED_ROWS = 1 << 15
 """The number of values that are decoded and then tested. They take at most 256 KiB, so they stay in the processor's
@@ -124,7 +129,7 @@ class Limits:
         elif claimed > self.batch_bytes:
             raise BatchTooLarge
 
-    def hold(self, owner: Hashable, size: int, what: str) -> None:
+    def hold(self, owner: Hashable, size: int) -> None:
         """Records that ``owner`` holds ``size`` bytes. Must be called before or immediately after the owner allocates
         these bytes. The new size replaces the size that the owner held before.
 
@@ -132,7 +137,9 @@ class Limits:
         """
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
-            raise _too_much(f"{what} of a stripe take at least {held} bytes", self.held_bytes)
+            raise _too_much(
+                f"the dictionaries and open streams of a stripe take at least {held} bytes", self.held_bytes
+            )
 
     def claim_text(self, size: int) -> None:
         """Claims the ``size`` bytes of the strings of one array before they are allocated. Raises an error for more

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
+from orcidx.orc.buffers import SPARE_BYTES
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.columns import base
-from orcidx.orc.columns.base import LARGEST_ARRAY, ColumnReader, Pick, Present, StripeStreams, allocate
+from orcidx.orc.columns.base import KEPT_WIDTHS, LARGEST_ARRAY, ColumnReader, Pick, Present, StripeStreams, allocate
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
@@ -24,18 +25,13 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["VIEW_BYTES", "DictionaryStrings", "DirectStrings"]
 
-SPARE_BYTES = 32
-"""Unused bytes after string buffers, so that a short string is copied in one move."""
 FIRST_PIECE = 32 << 20
 """The most bytes that are allocated merely because a LENGTH stream requires them. More bytes are allocated only after
 this many bytes have been read."""
 MOST_ENTRIES = 1 << 26
-DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
 """The number of entries whose offsets are allocated first. For a larger dictionary the number doubles with each
 read."""
-KEPT_LENGTHS = (1, 2, 4, 8, 16)
-"""The lengths of strings that are selected like numbers of this many bytes."""
 VIEW_BYTES = 16
 """The size of a view of a string in Arrow's format."""
 INLINE_BYTES = 12
@@ -195,7 +191,7 @@ class DirectStrings(Strings):
         total, length = buffers.read_lengths(self._lengths, rows, view.cast("i"))
         self.limits.claim_text(total)
         data, ascii_only = read_bytes(self._data, total, text=self._looks)
-        if length not in KEPT_LENGTHS or (self._looks and not ascii_only):
+        if length not in KEPT_WIDTHS or (self._looks and not ascii_only):
             if length >= 0:
                 buffers.fill_offsets(view.cast("i"), length)
             return pick(self._plain(rows, None, offsets, data, 0, ascii_only=ascii_only))
@@ -273,7 +269,7 @@ class DictionaryStrings(Strings):
         have = total = 0
         while have < size:
             stop = min(size, max(have * 2, ENTRIES_AT_ONCE))
-            self.limits.hold(self.node.id, 4 * stop + total, DICTIONARIES)
+            self.limits.hold(self.node.id, 4 * stop + total)
             buffer.resize((stop + 1) * 4)
             piece = memoryview(buffer).cast("B")[have * 4 :].cast("i")
             count = stop - have
@@ -283,7 +279,7 @@ class DictionaryStrings(Strings):
                     f"a dictionary has at least {total} bytes, but an Arrow array holds at most {LARGEST_ARRAY}"
                 )
             have = stop
-        self.limits.hold(self.node.id, 4 * size + total, DICTIONARIES)
+        self.limits.hold(self.node.id, 4 * size + total)
         return buffer, total
 
     def _read_values(self, present: Present) -> pa.Array:

@@ -18,12 +18,11 @@ from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.timezones import HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone, clock_zone
+from orcidx.orc.timezones import DAY_SECONDS, HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone, clock_zone
 from orcidx.orc.types import OrcType
 
 __all__ = ["Dates", "Timestamps"]
 
-DAY_SECONDS = 86400
 LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY_SECONDS
 """Instants before this may be before the start of the Gregorian calendar in some time zone."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
