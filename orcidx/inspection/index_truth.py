@@ -115,7 +115,7 @@ class StripeTruth:
 
     def _open(self, node: OrcType, kind: int, place: tuple[int, int], held: Held | None) -> None:
         reader, encoding = self.reader, self.reader.footer(self.stripe).encodings[node.id]
-        name = STREAM_NAMES[kind]  # type: ignore[index]
+        name = STREAM_NAMES[kind]
         try:
             stored = stored_bytes(reader, place[0], place[1], held)
             raw = unframe(stored, reader.tail.postscript, name=name, limits=reader.tail.limits)

@@ -23,7 +23,7 @@ from orcidx.orc.bloom import hash_bytes, hash_integers
 from orcidx.orc.bound_values import Bools
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
-from orcidx.orc.decimal_text import plain_text, scaled_floor
+from orcidx.orc.decimal_text import plain_text
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, is_own
 from orcidx.orc.statistics import NANOS_PER_MILLI
@@ -40,6 +40,7 @@ from orcidx.orc.types import (
     decimal_digits,
     reads_as_timestamp,
 )
+from orcidx.predicate.literals import scaled_floor
 
 __all__ = ["MAY_WRAP", "distrust_bloom", "each_hash", "literal_hashes", "many_hashes", "may_wrap", "surely_fits"]
 
@@ -133,8 +134,7 @@ def literal_hashes(
     if node.kind in INTEGER_KINDS:
         return _integer_hashes(node, literal, options)
     if node.kind is TypeKind.DATE:
-        hybrid = facts.hybrid_calendar and options.calendar == "proleptic"
-        return _of_integers(hybrid_days(literal) if hybrid and abs(literal) < 1 << 40 else [literal])
+        return _of_integers(hybrid_days(literal) if facts.moves_days(options) and abs(literal) < 1 << 40 else [literal])
     if node.kind in FLOAT_KINDS:
         return _float_hashes(literal)
     if node.kind in TIMESTAMP_KINDS:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.orc.decimal_text import scaled_floor
 from orcidx.orc.spans import compare_spans
+from orcidx.predicate.literals import scaled_floor
+from orcidx.predicate.nodes import object_array
 
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
@@ -70,7 +71,7 @@ class NumberBounds:
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, in a form that ``numpy.searchsorted`` can look up in sorted literals. All these
         units must have a bound."""
-        return self.values[units] if not self.scale and keys.dtype != object else _objects(self.at(units))
+        return self.values[units] if not self.scale and keys.dtype != object else object_array(self.at(units))
 
     def value(self, unit: int) -> int | float | Decimal | None:
         """The bound of one unit. None if it is not valid."""
@@ -97,12 +98,6 @@ def _is_int64(value: int) -> bool:
 def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
     signs: npt.NDArray[np.int8] = (values > literal).view(np.int8) - (values < literal).view(np.int8)
     return signs
-
-
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
-    made = np.empty(len(values), object)
-    made[:] = values
-    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +130,7 @@ class BytesBounds:
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, in a form that ``numpy.searchsorted`` can look up in sorted literals. All these
         units must have a bound."""
-        return _objects(self.at(units))
+        return object_array(self.at(units))
 
     def value(self, unit: int) -> bytes | None:
         """The bound of one unit. None if it is not valid."""

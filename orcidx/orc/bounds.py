@@ -26,7 +26,7 @@ from orcidx.errors import CorruptFile
 from orcidx.options import ValueOptions
 from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
-from orcidx.orc.decimal_text import read_decimal, scaled_floor
+from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.kinds import TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.spans import order_spans, parse_decimals, spans_with_byte
@@ -42,6 +42,7 @@ from orcidx.orc.statistics import (
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, FARTHEST_ZONE, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, TIMESTAMP_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import TypedPart
+from orcidx.predicate.literals import scaled_floor
 from orcidx.pruning.bounds import successor
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def _integers(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone:
 
 def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     lower, upper = _integers(raw, facts, options, zone)
-    if not (facts.hybrid_calendar and options.calendar == "proleptic"):
+    if not facts.moves_days(options):
         return lower, upper
     days = [np.where(lower.valid, raw.arrays["integers"][i], 0) for i in (0, 1)]
     return _numbers(*map(proleptic_days, days), valid=lower.valid)

@@ -7,12 +7,12 @@ hybrid calendar and day -171664 in the proleptic calendar.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GREGORIAN_START", "hybrid_days", "proleptic_days"]
+__all__ = ["GREGORIAN_START", "gregorian_day", "hybrid_days", "proleptic_days"]
 
 GREGORIAN_START = -141427
 """1582-10-15 in days since 1970-01-01. The day before it was 1582-10-04 in the Julian calendar."""
@@ -21,6 +21,7 @@ EPOCH_JULIAN_DAY = 2440588
 """The Julian day number of 1970-01-01."""
 
 Int64s = npt.NDArray[np.int64]
+Number = TypeVar("Number", int, npt.NDArray[np.int64])
 
 
 def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
@@ -29,7 +30,7 @@ def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
     result = np.array(days, np.int64)
     old = result < GREGORIAN_START
     if old.any():
-        result[old] = _gregorian_day(*_julian_label(result[old]))
+        result[old] = gregorian_day(*_julian_label(result[old]))
     return result
 
 
@@ -63,7 +64,7 @@ def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     return _label(count - 146097 * century // 4, 100 * century)
 
 
-def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
+def _march_days(year: Number, month: Number, day: Number) -> tuple[Number, Number]:
     """Returns the number of years since the year -4800, and a day number that does not count leap days yet. A year
     begins in March."""
     early = (14 - month) // 12
@@ -76,6 +77,8 @@ def _julian_day(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
     return days + years // 4 - 32083
 
 
-def _gregorian_day(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
+def gregorian_day(year: Number, month: Number, day: Number) -> Number:
+    """The day with this date in the proleptic Gregorian calendar, in days since 1970-01-01. The year must be at least
+    -4799."""
     years, days = _march_days(year, month, day)
     return days + years // 4 - years // 100 + years // 400 - 32045

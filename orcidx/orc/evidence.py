@@ -86,6 +86,19 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
     return leaf.domain in _DOMAINS.get(node.kind, ())
 
 
+class _Noted:
+    """Evidence with notes on missing results. No note occurs twice. ``stripe``: the stripe, if there is one."""
+
+    name: str
+    notes: list[Note]
+    _stripe: int | None
+
+    def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
+        note = Note(self.name, kind, text, leaf.column, self._stripe)
+        if note not in self.notes:
+            self.notes.append(note)
+
+
 # ---------------------------------------------------------------------- statistics
 
 
@@ -101,7 +114,7 @@ class _LazyUnitText:
         return UnitText(self.columns[self.leaf.path], self.leaf, self.bounds)(rows)
 
 
-class StatisticsEvidence:
+class StatisticsEvidence(_Noted):
     """Statistics of one level for some units.
 
     ``columns``: the statistics of each column, by the path of the column. The statistics have one entry for each unit.
@@ -123,11 +136,11 @@ class StatisticsEvidence:
     ) -> None:
         self.name = name
         self._keeps = keeps
-        self.notes: list[Note] = []
+        self.notes = []
+        self._stripe = stripe
         self._columns = columns
         self._bounds = bounds
         self._options = options
-        self._stripe = stripe
         self._missing = missing or {}
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
@@ -150,11 +163,6 @@ class StatisticsEvidence:
             self.name,
             UnitText(column, leaf, self._bounds) if self._keeps else _LazyUnitText(self._columns, leaf, self._bounds),
         )
-
-    def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
-        note = Note(self.name, kind, text, leaf.column, self._stripe)
-        if note not in self.notes:
-            self.notes.append(note)
 
     def _explain_distrust(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
         if column.distrusted:
@@ -205,7 +213,7 @@ def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool
     return not (node.kind in INTEGER_KINDS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
 
 
-class BloomEvidence:
+class BloomEvidence(_Noted):
     """Bloom filters of the row groups of one stripe.
 
     ``filters``: the type and the filters of each column, by path. ``bounds``: the first row of each row group, and the
@@ -230,12 +238,12 @@ class BloomEvidence:
         believed: Mapping[Path, Bools] | None = None,
         ignored: Mapping[Path, tuple[NoteKind, str]] | None = None,
     ) -> None:
-        self.notes: list[Note] = []
+        self.notes = []
+        self._stripe = stripe
         self._filters = filters
         self._bounds = bounds
         self._facts = facts
         self._options = options
-        self._stripe = stripe
         self._zone = zone
         self._believed = believed or {}
         self._ignored = ignored or {}
@@ -294,11 +302,6 @@ class BloomEvidence:
         bounds = self._bounds
         nothing = RowSelection.none(int(bounds[-1]))
         return Finding(RowSelection.from_groups(may, bounds), nothing, self.name, _NOT_IN_FILTER)
-
-    def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
-        note = Note(self.name, kind, text, leaf.column, self._stripe)
-        if note not in self.notes:
-            self.notes.append(note)
 
 
 # ---------------------------------------------------------------------- dictionaries

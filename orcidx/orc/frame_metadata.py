@@ -182,14 +182,14 @@ def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArra
 
 def _categorical(column: pa.ChunkedArray, kind: pa.DataType, categories: pa.ChunkedArray | None) -> pa.ChunkedArray:
     values = column.cast(kind.value_type)
+    wanted = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
     if categories is not None:
         known = categories.combine_chunks().flatten().cast(kind.value_type)
         codes = pc.index_in(values, value_set=known, skip_nulls=True)
         if codes.null_count == values.null_count:
             chunks = [pa.DictionaryArray.from_arrays(one, known, ordered=kind.ordered) for one in codes.chunks]
-            return pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind.value_type, kind.ordered))
+            return pa.chunked_array(chunks, wanted)
     encoded = values.dictionary_encode().unify_dictionaries()
-    wanted = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
     return pa.chunked_array(
         [pa.DictionaryArray.from_arrays(one.indices, one.dictionary, ordered=kind.ordered) for one in encoded.chunks],
         wanted,

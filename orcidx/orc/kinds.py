@@ -86,7 +86,7 @@ DATA_KINDS = tuple(kind for kind in StreamKind if kind <= StreamKind.SECONDARY)
 """The kinds of streams that have values. The other kinds have indexes or statistics."""
 
 
-STREAM_NAMES = {kind: kind.name for kind in StreamKind}
+STREAM_NAMES: dict[int, str] = {kind: kind.name for kind in StreamKind}
 
 
 class EncodingKind(IntEnum):

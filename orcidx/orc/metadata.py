@@ -33,6 +33,7 @@ from orcidx.orc.wire import Message, split_messages, split_nested_messages
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from orcidx.options import ValueOptions
     from orcidx.orc.wire import Int64s
 
 __all__ = [
@@ -150,6 +151,10 @@ class FileFacts:
     @property
     def compressed(self) -> bool:
         return self.compression is not CompressionKind.NONE
+
+    def moves_days(self, options: ValueOptions) -> bool:
+        """Whether days before 1582-10-15 are converted to the proleptic calendar when they are read."""
+        return self.hybrid_calendar and options.calendar == "proleptic"
 
 
 class TailReader(Protocol):

@@ -6,7 +6,7 @@ for column readers. ``StripeBytes`` reads all data according to a plan. See ``st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property, partial
 from itertools import accumulate
 from types import MappingProxyType
@@ -26,10 +26,11 @@ from orcidx.orc.metadata_cache import FOOTERS, PARSED_PER_STORED_BYTE, read_tail
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
-from orcidx.orc.stripe_plan import group_ranges, group_runs
-from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
+from orcidx.orc.stripe_plan import group_ranges
+from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StripeBytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
+from orcidx.pruning.row_forms import runs_of_mask
 from orcidx.storage import Fingerprint, RangeReader, start_read
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ class OpenStripe:
         """
         planned: list[PlannedStream] = []
         if self._held is None:
-            runs = group_runs(groups)
+            runs = runs_of_mask(groups)
             for column in columns:
                 for node in column.walk() if column.names else (column,):
                     planned += self._plan_column(node, groups, runs)
@@ -315,7 +316,3 @@ class OpenStripe:
                 source.plan(ranges)
                 planned.append(source)
         return planned
-
-    def planned_bytes(self, streams: Sequence[PlannedStream]) -> int:
-        """The number of bytes in the plans of these streams."""
-        return sum(map(planned_bytes, streams))

@@ -60,7 +60,7 @@ def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int
     groups = group_count(rows, stride)
     if groups > min(most, MOST_GROUPS):
         return np.array([0, rows], np.int64)
-    return np.minimum(np.arange(groups + 1, dtype=np.int64) * min(stride or rows, rows), rows)
+    return _group_bounds(rows, stride, groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -167,11 +167,10 @@ def _kept(
 
 
 def _file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    with located(file=tail.name):
-        raw = tail.footer.raw_statistics(node.id)
-    extents = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
     rows = np.array([tail.footer.rows], np.int64)
     with located(file=tail.name):
+        raw = tail.footer.raw_statistics(node.id)
+        extents = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
         return decode_statistics(node, "file", raw, extents, rows=rows, stripes=[None])
 
 

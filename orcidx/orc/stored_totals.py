@@ -39,6 +39,7 @@ from orcidx.orc.metadata import FileFacts
 from orcidx.orc.spans import parse_decimals
 from orcidx.orc.statistics import RawStatistics
 from orcidx.orc.types import FLOAT_KINDS, INTEGER_KINDS, decimal_digits, reads_as_timestamp
+from orcidx.predicate.nodes import object_array
 
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
@@ -68,9 +69,7 @@ class Proved:
     @classmethod
     def of(cls, values: Sequence[Any]) -> Proved:
         """Makes an object from Python values, one for each unit. None stands for a unit whose value is not known."""
-        made = np.empty(len(values), object)
-        made[:] = values
-        return cls(made, np.array([value is not None for value in values], np.bool_))
+        return cls(object_array(values), np.array([value is not None for value in values], np.bool_))
 
     def of_units(self, units: Bools) -> npt.NDArray[Any]:
         """The known values of the selected units. ``units``: a mask of the selected units."""

@@ -9,7 +9,7 @@ from orcidx.errors import CorruptFile, located
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.foreign import ZEROS
-from orcidx.orc.kinds import EncodingKind, StreamKind
+from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind
 from orcidx.orc.metadata import FileTail, unframe
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.wire import Message
@@ -112,7 +112,7 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
     if wrong is not None:
         number, at = wrong
         kind, column, length = table.numbers_of(number)
-        name = StreamKind(kind).name if kind in _STREAM_KINDS else str(kind)
+        name = STREAM_NAMES.get(kind, str(kind))
         if at < 0:
             raise CorruptFile(f"column id {column} has two streams {name}")
         raise CorruptFile(
@@ -121,7 +121,6 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
         )
 
 
-_STREAM_KINDS = frozenset(StreamKind)
 _PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA  # kinds as bits
 _KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
 """Kinds as bits. Higher kinds are for statistics of encrypted columns and do not occur in stripes."""

@@ -14,22 +14,15 @@ import numpy.typing as npt
 
 from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.row_index import StreamPositions
+from orcidx.pruning.row_forms import runs_of_mask
 
-__all__ = ["group_ranges", "group_runs"]
+__all__ = ["group_ranges"]
 
 LONGEST_RUN = 4400
 """The most bytes of a run. A run may end this far after its row group."""
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-def group_runs(groups: Bools) -> Int64s:
-    """Runs of consecutive True values as an array of (start, stop) pairs."""
-    around = np.zeros(len(groups) + 2, np.bool_)
-    around[1:-1] = groups
-    edges: Int64s = (around[1:] != around[:-1]).nonzero()[0]
-    return edges.reshape(-1, 2)
 
 
 def group_ranges(
@@ -46,9 +39,9 @@ def group_ranges(
     ``positions``: None if the stream has no positions (dictionaries, or no row index). In this case the whole stream is
     needed. The caller must have checked that no offset is larger than ``length``. ``on_demand``: whether to leave out
     the last chunk of a range, because only the header of the chunk gives its end. ``on_demand`` is set for storage
-    where one more small read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
+    where one more small read takes little time. ``runs``: the result of ``runs_of_mask(groups)``, if it is known.
     """
-    runs = group_runs(groups) if runs is None else runs
+    runs = runs_of_mask(groups) if runs is None else runs
     if length == 0 or not len(runs):
         return []
     if positions is None or (runs[0, 0] == 0 and runs[0, 1] == len(groups)):

@@ -21,7 +21,7 @@ from orcidx.storage.local_file import LocalFile, PieceRun
 from orcidx.threads.tasks import Task
 from orcidx.threads.waiting import Tally
 
-__all__ = ["Ahead", "PlannedStream", "StripeBytes"]
+__all__ = ["Ahead", "PlannedStream", "StripeBytes", "planned_bytes", "priming_request"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
@@ -307,10 +307,10 @@ def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tu
     If all planned ranges together fit into ``budget`` bytes, all of them are fetched. Otherwise each stream gets an
     equal share of ``budget``.
     """
-    share = budget if sum(map(planned_bytes, streams)) <= budget else budget // len(streams)
+    share = budget if planned_bytes(streams) <= budget else budget // len(streams)
     return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]
 
 
-def planned_bytes(stream: PlannedStream) -> int:
-    """The bytes in the stream's plan."""
-    return sum(stop - start for start, stop in stream.planned)
+def planned_bytes(streams: Iterable[PlannedStream]) -> int:
+    """The number of bytes in the plans of these streams."""
+    return sum(stop - start for stream in streams for start, stop in stream.planned)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.options import ValueOptions
+from orcidx.orc.calendars import gregorian_day
 
 __all__ = [
     "CALM_FROM",
@@ -216,28 +217,25 @@ def load_zone(name: str) -> Zone:
 
 def clock_zone(options: ValueOptions) -> Zone | None:
     """The zone of the option ``wall_clock_zone``. Raises ``InvalidQuery`` for an unknown zone."""
-    if options.wall_clock_zone is None:
-        return None
-    try:
-        return load_zone(options.wall_clock_zone)
-    except Unsupported:
-        raise InvalidQuery(
-            f"wall_clock_zone={options.wall_clock_zone!r} is not a time zone that is known here; give a name such as "
-            "'Europe/Oslo'"
-        ) from None
+    name = options.wall_clock_zone
+    return None if name is None else _zone_of_option("wall_clock_zone", name)
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
     """The zone in which timestamps are read. It is the zone of the option, or otherwise the writer's zone. None if the
     file names no zone."""
     if option is not None:
-        try:
-            return load_zone(option)
-        except Unsupported:
-            raise InvalidQuery(
-                f"timezone={option!r} is not a time zone that is known here; give a name such as 'Europe/Oslo'"
-            ) from None
+        return _zone_of_option("timezone", option)
     return load_zone(writer) if writer else None
+
+
+def _zone_of_option(option: str, name: str) -> Zone:
+    try:
+        return load_zone(name)
+    except Unsupported:
+        raise InvalidQuery(
+            f"{option}={name!r} is not a time zone that is known here; give a name such as 'Europe/Oslo'"
+        ) from None
 
 
 def zone_of_statistics(writer: str | None) -> Zone | None:
@@ -354,10 +352,7 @@ def _clock(text: str) -> int:
 
 def _seconds(year: int, month: int, day: int) -> int:
     """Midnight of a day of the proleptic Gregorian calendar, in seconds since 1970."""
-    years = year - (month < 3)
-    era, of_era = divmod(years, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return (era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468) * DAY_SECONDS
+    return gregorian_day(year, month, day) * DAY_SECONDS
 
 
 def _day_of(rule: str, year: int) -> int:

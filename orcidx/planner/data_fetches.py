@@ -9,7 +9,7 @@ from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import PENDING, Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.reader import OpenStripe
-from orcidx.orc.stripe_streams import PlannedStream, priming_request
+from orcidx.orc.stripe_streams import PlannedStream, planned_bytes, priming_request
 from orcidx.storage.ranges import over_read_bytes
 
 __all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
@@ -72,7 +72,7 @@ class DataFetches:
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
         """Returns how many requests for the predicate's columns give the least over-read. The result is 0 if all
         columns are fetched together."""
-        needed = self.stripe.planned_bytes(rest)
+        needed = planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= JOINED_BYTES else 1
         left = self.requests
@@ -96,7 +96,7 @@ class DataFetches:
         # read in few requests, because fewer round trips save more time.
         if self.stripe.is_local:
             return
-        needed = self.stripe.planned_bytes(streams)
+        needed = planned_bytes(streams)
         while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
             yield PENDING
         wanted = priming_request(streams, budget=budget)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import MIRRORED, Constant, External, Leaf, Op, all_of, any_of, canonical_literal
 
-__all__ = ["TRIED", "expression_of_form", "from_expression", "metadata_pairs"]
+__all__ = ["TRIED", "computed_table", "expression_of_form", "from_expression", "metadata_pairs", "serialized_form"]
 
 TRIED = "try_cast"
 """The name of a function that pyarrow does not have; see ``tried_casts``."""
@@ -106,6 +106,11 @@ _DEEPEST_NESTING = 100
 and the stack is limited."""
 
 
+def serialized_form(expression: pc.Expression) -> pa.Buffer:
+    """The pickled form of an Expression. Raises ``pa.ArrowException`` if the Expression cannot be serialised."""
+    return expression.__reduce__()[1][0]
+
+
 def expression_of_form(form: bytes) -> pc.Expression:
     """Restores an Expression from its pickled form. The form comes from another process, for example as part of a
     split.
@@ -136,8 +141,19 @@ def expression_of_form(form: bytes) -> pc.Expression:
     return restore(pa.py_buffer(form))
 
 
+def computed_table(expressions: list[pc.Expression], table: pa.Table) -> pa.Table:
+    """The values of the Expressions for each row of the table, one column for each Expression. Without columns the
+    table would have no rows, so it must have at least one column."""
+    from pyarrow import acero
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    names = [str(place) for place in range(len(expressions))]
+    project = acero.Declaration("project", acero.ProjectNodeOptions(expressions, names))
+    return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)
+
+
 def _read(expression: pc.Expression) -> Any:
-    reader = pa.ipc.open_file(expression.__reduce__()[1][0])
+    reader = pa.ipc.open_file(serialized_form(expression))
     batch = reader.get_batch(0)
     tokens = iter([(key.decode(), value.decode()) for key, value in metadata_pairs(reader.schema)])
     return _node(next(tokens), tokens, batch)

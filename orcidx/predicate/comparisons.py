@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.arrow_expression import computed_table
 from orcidx.predicate.nodes import Op
 from orcidx.predicate.tried_casts import taken_out
 
@@ -89,16 +90,11 @@ def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[
 
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
     """Returns for each side whether it has a floating type for rows of the schema."""
-    from pyarrow import acero
-
     spare = max(schema.names, key=len, default="") + "_"
     # empty_table() does not support unions
     table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))
     try:
-        source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
-        names = [str(place) for place in range(len(sides))]
-        project = acero.Declaration("project", acero.ProjectNodeOptions(sides, names))
-        result = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)
+        result = computed_table(sides, table)
     except pa.ArrowException as error:
         raise InvalidQuery(f"pyarrow cannot evaluate {', '.join(map(str, sides))}: {error}") from error
     return [pa.types.is_floating(kind) for kind in result.schema.types]

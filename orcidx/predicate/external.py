@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
+from orcidx.predicate.arrow_expression import computed_table
 from orcidx.predicate.literals import domain_of, point_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
 from orcidx.predicate.tried_casts import values_that_fit
@@ -146,16 +147,11 @@ def evaluate_expression(
 
 def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -> pa.Array:
     """Computes the values of the expression with pyarrow. The columns have ``rows`` rows."""
-    from pyarrow import acero
-
     # A table without columns would have no rows. So a column of nulls is added.
     spare = max(arrays, key=len, default="") + "_"
     table = pa.table({**arrays, spare: pa.nulls(rows)})
     try:
-        source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
-        project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]))
-        result = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0)
-        return result.combine_chunks()
+        return computed_table([expression], table).column(0).combine_chunks()
     except pa.ArrowException as error:
         raise InvalidQuery(f"pyarrow cannot evaluate {expression}: {error}") from error
 

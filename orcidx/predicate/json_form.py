@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.arrow_expression import expression_of_form, from_expression
+from orcidx.predicate.arrow_expression import expression_of_form, from_expression, serialized_form
 from orcidx.predicate.comparisons import COMPARISONS, Comparisons
 from orcidx.predicate.computed import comparison_of
 from orcidx.predicate.fold import Part, fold
@@ -108,7 +108,7 @@ def _external(data: dict[str, Any]) -> Predicate:
 
 
 def _expression_to_json(expression: pc.Expression) -> str:
-    return base64.b64encode(expression.__reduce__()[1][0]).decode()
+    return base64.b64encode(serialized_form(expression)).decode()
 
 
 def _expression_from_json(text: str) -> pc.Expression:

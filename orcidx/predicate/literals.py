@@ -21,7 +21,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, ExactTime, Op, show_literal
 
-__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "stored_range"]
+__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "scaled_floor", "stored_range"]
 
 
 class Point(NamedTuple):
@@ -300,7 +300,7 @@ def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, 
     # the array stores the literals themselves.
     split: Callable[[Any], tuple[int, bool]] | None = None
     if pa.types.is_decimal(kind):
-        split = functools.partial(_unscaled, scale=kind.scale)
+        split = functools.partial(scaled_floor, scale=kind.scale)
     elif leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
         unit = NANOS[kind.unit]
         split = lambda nanos: (nanos // unit, nanos % unit == 0)  # noqa: E731
@@ -317,22 +317,22 @@ def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, 
     return None, at_least, ends[1][0]
 
 
-def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
-    """``floor(value * 10**scale)``, and whether the result is exact. Digits far outside 128 bits are not computed."""
-    if isinstance(value, int):
-        return value * 10**scale, True
-    if not value:
+def scaled_floor(literal: float | decimal.Decimal, scale: int) -> tuple[int, bool]:
+    """The floor of literal * 10**scale, and whether the result is exact. Very large exponents are limited to
+    10**100."""
+    if isinstance(literal, int):
+        return literal * 10**scale, True
+    number = decimal.Decimal(literal)
+    if number == 0:
         return 0, True
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    size = value.adjusted() + scale
-    if size > 80:
-        return (-(10**80) if sign else 10**80), False
-    if size < -1:
-        return (-1 if sign else 0), False
-    number = int("".join(map(str, digits))) * (-1 if sign else 1)
-    shift = exponent + scale
+    if not number.is_finite() or number.adjusted() > 100:
+        return (-(10**100) if number < 0 else 10**100), False
+    sign, digits, exponent = number.as_tuple()
+    whole = int(decimal.Decimal((sign, digits, 0)))
+    shift = int(exponent) + scale
     if shift >= 0:
-        return number * 10**shift, True
-    below, rest = divmod(number, 10**-shift)
-    return below, rest == 0
+        return whole * 10**shift, True
+    if -shift > len(digits) + 1:
+        return (-1 if whole < 0 else 0), False
+    floor, rest = divmod(whole, 10**-shift)
+    return floor, rest == 0

@@ -45,6 +45,7 @@ __all__ = [
     "all_of",
     "any_of",
     "canonical_literal",
+    "object_array",
     "show_literal",
 ]
 
@@ -263,12 +264,12 @@ class BoundLeaf(Node):
         """The literals in ascending order. The array has the type int64 or float64 if the literals fit, and otherwise
         objects."""
         if self.domain in (Domain.DECIMAL, Domain.STRING, Domain.BINARY):
-            return _objects(sorted(self.literals))
+            return object_array(sorted(self.literals))
         if self.domain is Domain.FLOAT:
             return np.sort(np.array(self.literals, np.float64))
         if all(-(1 << 63) <= value < 1 << 63 for value in self.literals):
             return np.sort(np.array(self.literals, np.int64))
-        return _objects(sorted(self.literals))
+        return object_array(sorted(self.literals))
 
     def __invert__(self) -> BoundLeaf:
         raise InvalidQuery("a bound leaf cannot be negated; negate the predicate before binding it")
@@ -484,7 +485,8 @@ def show_literal(value: object) -> str:
     return repr(value)
 
 
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
+def object_array(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """An array of Python objects. NumPy itself would turn them into numbers, or remove zero bytes at their ends."""
     found = np.empty(len(values), object)
     found[:] = values
     return found

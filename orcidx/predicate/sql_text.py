@@ -149,11 +149,11 @@ class _Translator:
             exp.Like: lambda node: self.like(node, "\\"),
             exp.Escape: self.escape,
             exp.IsNan: lambda node: Leaf(self.column(node.this), Op.IS_NAN),
-            exp.StartsWith: lambda node: self.leaf(node, Op.STARTS_WITH, (node.expression,)),
             exp.Boolean: lambda node: Constant(node.this),
             exp.Null: lambda node: Constant(None),
         }
-        for name, op in (("EndsWith", Op.ENDS_WITH), ("Contains", Op.CONTAINS)):
+        tests = ("StartsWith", Op.STARTS_WITH), ("EndsWith", Op.ENDS_WITH), ("Contains", Op.CONTAINS)
+        for name, op in tests:
             if kind := getattr(exp, name, None):
                 self.special[kind] = functools.partial(self.text_test, op)
 

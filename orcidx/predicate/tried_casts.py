@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.predicate.arrow_expression import TRIED, expression_of_form, metadata_pairs
+from orcidx.predicate.arrow_expression import TRIED, expression_of_form, metadata_pairs, serialized_form
 
 __all__ = ["TriedCast", "taken_out", "tried_cast", "values_that_fit"]
 
@@ -47,7 +47,7 @@ def tried_cast(value: pc.Expression, kind: pa.DataType) -> pc.Expression:
 def taken_out(expression: pc.Expression, names: Collection[str]) -> tuple[pc.Expression, tuple[TriedCast, ...]]:
     """The Expression with columns in place of TRY_CAST, and these columns in the order in which they can be computed.
     ``names`` are the names of the other columns."""
-    reader = pa.ipc.open_file(expression.__reduce__()[1][0])
+    reader = pa.ipc.open_file(serialized_form(expression))
     batch = reader.get_batch(0)
     start, end = (b"call", TRIED.encode()), (b"end", TRIED.encode())
     open_calls: list[list[tuple[bytes, bytes]]] = [[]]

@@ -6,6 +6,7 @@ import sys
 
 import pyarrow as pa
 
+from orcidx.predicate.arrow_expression import serialized_form
 from orcidx.predicate.fold import Part, parts
 from orcidx.predicate.nodes import BoundLeaf, External, Leaf, Predicate
 
@@ -40,7 +41,6 @@ def _weight_of_expression(node: External) -> int:
     """The bytes of a pyarrow Expression, including the arrays in it. The size of the pickled form is used, because the
     Expression does not give its size. This size is doubled, because a bound copy of the Expression also exists."""
     try:
-        _, (stored,) = node.expression.__reduce__()
+        return 2 * len(serialized_form(node.expression))
     except pa.ArrowException:  # the expression cannot be serialised, because it calls a function of the user
         return NODE_BYTES
-    return 2 * len(stored)

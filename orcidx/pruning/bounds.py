@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.predicate import BoundLeaf, Op, like_prefix
-from orcidx.predicate.nodes import EQUALITIES
+from orcidx.predicate.nodes import EQUALITIES, object_array
 
 __all__ = [
     "FEW_LITERALS",
@@ -77,9 +77,7 @@ class ValueBounds:
     @classmethod
     def of(cls, values: Sequence[Value | None]) -> ValueBounds:
         """Makes bounds from values, one unit for each value. A value that is NaN gives no bound."""
-        made = np.empty(len(values), object)
-        made[:] = values
-        return cls(made, np.array([value is not None and value == value for value in values], np.bool_))
+        return cls(object_array(values), np.array([value is not None and value == value for value in values], np.bool_))
 
     @property
     def known(self) -> int:

@@ -14,7 +14,7 @@ from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
 
-__all__ = ["NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "runs_of_sorted"]
+__all__ = ["NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "runs_of_mask", "runs_of_sorted"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -254,6 +254,13 @@ def joined_runs(runs: Int64Array) -> Int64Array:
     starts = runs[np.concatenate(([True], gap)), 0]
     stops = runs[np.concatenate((gap, [True])), 1]
     return np.stack((starts, stops), axis=1)
+
+
+def runs_of_mask(mask: BoolArray) -> Int64Array:
+    """Runs of consecutive True values, as pairs (start, stop)."""
+    padded = np.zeros(len(mask) + 2, np.bool_)
+    padded[1:-1] = mask
+    return np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64, copy=False).reshape(-1, 2)
 
 
 def runs_of_sorted(positions: Int64Array) -> Int64Array:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
-from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, joined_runs, runs_of_sorted
+from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, joined_runs, runs_of_mask, runs_of_sorted
 
 __all__ = ["RowSelection"]
 
@@ -178,7 +178,7 @@ class RowSelection(RowForms):
         -------
         RowSelection
         """
-        return cls(len(mask), _runs_of_mask(np.asarray(mask, bool)))
+        return cls(len(mask), runs_of_mask(np.asarray(mask, bool)))
 
     @classmethod
     def from_groups(cls, mask: BoolArray, bounds: Int64Array) -> RowSelection:
@@ -209,7 +209,7 @@ class RowSelection(RowForms):
             )
         if bounds[0] == 0 and mask.all():
             return cls.all(int(bounds[-1]))
-        runs = bounds[_runs_of_mask(mask)]
+        runs = bounds[runs_of_mask(mask)]
         if (runs[:, 0] == runs[:, 1]).any() or (runs[1:, 0] == runs[:-1, 1]).any():  # groups without rows
             runs = joined_runs(runs[runs[:, 0] < runs[:, 1]])
         return cls(int(bounds[-1]), runs)
@@ -485,9 +485,3 @@ def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]
         runs[0, 0], runs[-1, 1] = starts[0], stops[-1]
         runs[1:, 0], runs[:-1, 1] = starts[1:][gaps], stops[:-1][gaps]
     return runs
-
-
-def _runs_of_mask(mask: BoolArray) -> Int64Array:
-    padded = np.zeros(len(mask) + 2, np.bool_)
-    padded[1:-1] = mask
-    return np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64, copy=False).reshape(-1, 2)

@@ -28,12 +28,12 @@ from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe, stripe_limits
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, stripe_statistics
-from orcidx.orc.stripe_plan import group_runs
 from orcidx.orc.types import OrcType, row_bytes
 from orcidx.planner.data_fetches import LOCAL_PIECE
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import BoundLeaf, BoundPredicate, Op
 from orcidx.predicate.fold import fold, parts
+from orcidx.pruning.row_forms import runs_of_mask
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.survivors import Survivors, as_batch, picked
@@ -131,7 +131,7 @@ class RangeUnits:
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *plan.rest_columns]
         sizes = [row_bytes(column) for column in columns]
-        runs = index.bounds[group_runs(groups)].tolist()
+        runs = index.bounds[runs_of_mask(groups)].tolist()
         most = max(stop - start for start, stop in runs)
         if len(runs) > FEW_RUNS or most > self.scan.options.batch_size or None in sizes:
             return None

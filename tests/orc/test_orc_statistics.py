@@ -24,7 +24,7 @@ from orcidx import CorruptFile, InvalidQuery, ReadOptions
 from orcidx.orc import statistics
 from orcidx.orc.bounds import NumberBounds, StatisticsColumn, bound_statistics, distrust
 from orcidx.orc.calendars import hybrid_days, proleptic_days
-from orcidx.orc.decimal_text import read_decimal, scaled_floor
+from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.integer_range import file_rules_out
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
@@ -40,6 +40,7 @@ from orcidx.orc.stored_totals import stored_totals
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, load_zone
 from orcidx.orc.types import OrcType
 from orcidx.predicate import bind
+from orcidx.predicate.literals import scaled_floor
 
 K = TypeKind
 FACTS = FileFacts(

@@ -42,9 +42,7 @@ class Stream:
 def fetches(
     requests: int | None, *, budget: ByteBudget | None = None, is_local: bool = False
 ) -> tuple[DataFetches, ByteBudget]:
-    stripe: Any = SimpleNamespace(
-        is_local=is_local, planned_bytes=lambda streams: sum(stream.size for stream in streams)
-    )
+    stripe: Any = SimpleNamespace(is_local=is_local)
     budget = ByteBudget(64 * MIB) if budget is None else budget
     return DataFetches(stripe, ReadOptions(), requests, budget.enter()), budget
 

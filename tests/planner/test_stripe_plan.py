@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orcidx.orc.row_index import StreamPositions
-from orcidx.orc.stripe_plan import LONGEST_RUN, group_ranges, group_runs
+from orcidx.orc.stripe_plan import LONGEST_RUN, group_ranges
+from orcidx.pruning.row_forms import runs_of_mask
 
 
 def positions(offsets, within=None, mid_run=None):
@@ -20,10 +21,10 @@ def mask(text):
     return np.array([letter == "x" for letter in text])
 
 
-def test_group_runs():
-    assert group_runs(mask(".xx.x")).tolist() == [[1, 3], [4, 5]]
-    assert group_runs(mask("...")).tolist() == []
-    assert group_runs(mask("")).tolist() == []
+def test_runs_of_a_mask():
+    assert runs_of_mask(mask(".xx.x")).tolist() == [[1, 3], [4, 5]]
+    assert runs_of_mask(mask("...")).tolist() == []
+    assert runs_of_mask(mask("")).tolist() == []
 
 
 def test_uncompressed_groups_end_where_the_next_begins():
@@ -107,7 +108,7 @@ def test_ends_of_many_groups_at_once(seed, compressed, on_demand):
     length = int(offsets[-1]) + int(random.integers(1, 9000))
     groups = random.integers(0, 2, count).astype(bool)
     expected: list[tuple[int, int]] = []
-    for first, after in group_runs(groups).tolist() if not groups.all() else [(0, count)]:
+    for first, after in runs_of_mask(groups).tolist() if not groups.all() else [(0, count)]:
         start = int(offsets[first])
         stop = length if after == count else end_of(where, after, length, block_size, on_demand)
         if start < stop and expected and start <= expected[-1][1]:

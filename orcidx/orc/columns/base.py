@@ -198,6 +198,14 @@ class Present:
         return None if self.bits is None else memoryview(self.bits).cast("B")
 
     @property
+    def mask(self) -> npt.NDArray[np.bool_] | None:
+        """A bool for each row. None if all rows are valid."""
+        if self.view is None:
+            return None
+        bits = np.frombuffer(self.view, np.uint8)
+        return np.unpackbits(bits, count=self.rows, bitorder="little").view(np.bool_)
+
+    @property
     def nulls(self) -> int:
         return self.rows - self.count
 

@@ -186,7 +186,7 @@ class Unions(ColumnReader):
         if present.bits is not None:
             buffers.spread(view, 1, present.view, present.rows, present.count)
         spread = np.frombuffer(view, np.uint8, present.rows)
-        valid = _mask(present)
+        valid = present.mask
         children = []
         for number, variant in enumerate(self._variants):
             chosen = spread == number
@@ -196,10 +196,3 @@ class Unions(ColumnReader):
             bits = pa.py_buffer(np.packbits(chosen, bitorder="little").tobytes() + bytes(8))
             children.append(variant.read(present.rows, Present(present.rows, count, bits)))
         return pa.Array.from_buffers(self.arrow_type, present.rows, [None, ids], children=children)
-
-
-def _mask(present: Present) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
-    if present.view is None:
-        return None
-    bits = np.frombuffer(present.view, np.uint8)
-    return np.unpackbits(bits, count=present.rows, bitorder="little").view(np.bool_)

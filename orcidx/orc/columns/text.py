@@ -186,8 +186,7 @@ class DirectStrings(Strings):
         if present.bits is not None or not base.KEEPS or not is_plain:
             return super()._read_kept(present, mask, count, pick)
         size = (rows + 1) * 4
-        self.limits.claim(size)
-        offsets, view = allocate(size)
+        offsets, view = self.allocate(size)
         total, length = buffers.read_lengths(self._lengths, rows, view.cast("i"))
         self.limits.claim_text(total)
         data, ascii_only = read_bytes(self._data, total, text=self._looks)

@@ -49,7 +49,7 @@ class Dates(Integers):
     def _move(self, view: memoryview, count: int, *, early: bool) -> None:
         """Converts days to the proleptic calendar if the file has the hybrid calendar. ``early``: whether some days may
         be before the switch of calendars."""
-        if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
+        if early and self.facts.moves_days(self.options):
             days = np.frombuffer(view, np.int32, count)
             # The conversion cannot overflow. It makes the oldest days later, and it makes no day earlier by more than
             # ten days.
@@ -136,7 +136,7 @@ class Timestamps(Fixed):
                 hint_seconds=HINT_SECONDS,
                 repeats_from=self._zone.repeats_from,
             )
-        if self.facts.hybrid_calendar and self.options.calendar == "proleptic" and earliest < LABELS_MAY_DIFFER:
+        if earliest < LABELS_MAY_DIFFER and self.facts.moves_days(self.options):
             values = np.frombuffer(seconds, np.int64, count)
             days = values // DAY_SECONDS
             values += (proleptic_days(days) - days) * DAY_SECONDS
