@@ -42,11 +42,47 @@ cdef extern from *:
         memcpy(&word, p, 8);
         return ORCIDX_LITTLE(word);
     }
+
+    ORCIDX_INLINE int orcidx_popcount(uint64_t x) {
+        x = x - ((x >> 1) & 0x5555555555555555ull);
+        x = (x & 0x3333333333333333ull) + ((x >> 2) & 0x3333333333333333ull);
+        return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull) >> 56);
+    }
+
+    /* Joins eight groups of seven bits. The high bit of each byte is dropped. */
+    ORCIDX_INLINE uint64_t orcidx_squeeze(uint64_t word) {
+        word &= 0x7f7f7f7f7f7f7f7full;
+        word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
+        word = ((word & 0x3fff00003fff0000ull) >> 2) | (word & 0x00003fff00003fffull);
+        return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
+    }
+
+    #if defined(__SSE2__) || defined(_M_X64)
+    #include <emmintrin.h>
+    #define ORCIDX_ENDS16(p) (uint64_t)(uint16_t)~_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p)))
+    /* Bit i of the result is set if byte i of 64 bytes is the last byte of a varint. */
+    ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
+        return ORCIDX_ENDS16(p) | ORCIDX_ENDS16(p + 16) << 16 | ORCIDX_ENDS16(p + 32) << 32
+            | ORCIDX_ENDS16(p + 48) << 48;
+    }
+    #else
+    ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
+        uint64_t ends = 0;
+        int i;
+        for (i = 0; i < 64; i += 8)
+            ends |= ((~orcidx_load_little(p + i) >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56) << i;
+        return ends;
+    }
+    #endif
     """
     # Returns the position of the lowest set bit of a number other than 0.
     int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
     # Returns the number of leading zero bits of a number other than 0.
     int leading_zeros "orcidx_leading_zeros"(uint64_t v) noexcept nogil
+    # Returns the number of set bits.
+    int popcount "orcidx_popcount"(uint64_t x) noexcept nogil
+    # Joins eight groups of seven bits. The high bit of each byte is dropped.
+    uint64_t squeeze "orcidx_squeeze"(uint64_t word) noexcept nogil
     # Loads eight bytes as one number, big-endian or little-endian.
     uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil

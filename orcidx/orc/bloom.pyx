@@ -12,11 +12,10 @@ or ~c if c is negative, modulo the number of bits.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from orcidx.orc.wire cimport FIXED64, LENGTH, VARINT, Cursor, Field, open_cursor, read_field
+from orcidx.orc.wire cimport FIXED64, LENGTH, VARINT, Cursor, Field, corrupt, open_cursor, read_field
 
 import numpy as np
 
-from orcidx.errors import CorruptFile
 from orcidx.orc.wire import split_messages
 
 __all__ = ["BloomFilters", "hash_bytes", "hash_integers"]
@@ -168,7 +167,7 @@ cdef class BloomFilters:
         cdef int64_t utf8_size = 0
         while cursor.at < cursor.end:
             if not read_field(&cursor, &field):
-                raise CorruptFile(f"the BloomFilterIndex is truncated or has no protobuf field at its byte {cursor.at}")
+                raise corrupt("BloomFilterIndex", cursor.at)
             if field.number == 1 and field.wire_type == VARINT:
                 hashes = field.value
             elif field.number == 2 and field.wire_type in (FIXED64, LENGTH) and utf8_start < 0:

@@ -8,6 +8,7 @@ only the values of one block take 64 bits each.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
+from orcidx.orc.bit_unpack cimport popcount
 from orcidx.orc.int_rle cimport IntRle
 
 from orcidx.errors import CorruptFile
@@ -17,14 +18,8 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
     static inline uint64_t orcidx_word(const void* p) { uint64_t x; memcpy(&x, p, 8); return x; }
-    static inline int orcidx_ones(uint64_t x) {
-        x = x - ((x >> 1) & 0x5555555555555555ull);
-        x = (x & 0x3333333333333333ull) + ((x >> 2) & 0x3333333333333333ull);
-        return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull) >> 56);
-    }
     """
     uint64_t load_word "orcidx_word"(const void* p) nogil
-    int popcount64 "orcidx_ones"(uint64_t x) nogil
 
 cdef enum:
     BLOCK = 4096            # values of a stream that are processed at a time, a multiple of 64
@@ -62,7 +57,7 @@ cdef int64_t ones_between(const uint8_t* bits, int64_t start, int64_t stop) noex
     """The number of set bits from ``start`` (a multiple of 64) to ``stop``."""
     cdef int64_t i, total = 0
     for i in range(start, stop, 64):
-        total += popcount64(word_at(bits, i, stop))
+        total += popcount(word_at(bits, i, stop))
     return total
 
 
@@ -115,7 +110,7 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
                         result |= (bit & bit_at(&dense[0], at)) << j
                     at += <int64_t> bit
             memcpy(&out[i >> 3], &result, 8)
-            total += popcount64(result)
+            total += popcount(result)
     return total
 
 
@@ -150,7 +145,7 @@ cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_
     cdef int ones
     while start >= 0 and left < stop:           # otherwise all rows that are left are valid, and in place
         word = word_at(valid, start, n)
-        ones = popcount64(word)
+        ones = popcount(word)
         if ones == stop - start:
             memmove(values + start * width, values + (left - ones) * width, ones * width)
         elif ones == 0:

@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.bit_unpack cimport popcount
 from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.window cimport Window
 
@@ -22,13 +23,6 @@ cdef inline uint64_t reverse_bits_of_bytes(uint64_t x) noexcept nogil:
     x = (x >> 1) & <uint64_t> 0x5555555555555555 | (x & <uint64_t> 0x5555555555555555) << 1
     x = (x >> 2) & <uint64_t> 0x3333333333333333 | (x & <uint64_t> 0x3333333333333333) << 2
     return (x >> 4) & <uint64_t> 0x0F0F0F0F0F0F0F0F | (x & <uint64_t> 0x0F0F0F0F0F0F0F0F) << 4
-
-
-cdef inline int64_t popcount(uint64_t x) noexcept nogil:
-    x = x - ((x >> 1) & <uint64_t> 0x5555555555555555)
-    x = (x & <uint64_t> 0x3333333333333333) + ((x >> 2) & <uint64_t> 0x3333333333333333)
-    x = (x + (x >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
-    return (x * <uint64_t> 0x0101010101010101) >> 56
 
 
 cdef int64_t count_set_bits(const uint8_t* p, int64_t n) noexcept nogil:

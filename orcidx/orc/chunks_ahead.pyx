@@ -21,6 +21,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+from orcidx.orc.context_slots cimport CONTEXT_SLOTS, put_context, take_context
 from orcidx.orc.native_codec cimport NativeCodec
 
 cdef extern from *:
@@ -30,7 +31,6 @@ cdef extern from *:
     static int orcidx_load(int* at) { return (int)_InterlockedOr((volatile long*)at, 0); }
     static void orcidx_store(int* at, int value) { _InterlockedExchange((volatile long*)at, value); }
     static int orcidx_add(int* at, int n) { return (int)_InterlockedExchangeAdd((volatile long*)at, n); }
-    static void* orcidx_swap(void** at, void* value) { return _InterlockedExchangePointer(at, value); }
     static int orcidx_change(int* at, int from, int to) {
         return _InterlockedCompareExchange((volatile long*)at, to, from) == from;
     }
@@ -38,7 +38,6 @@ cdef extern from *:
     static int orcidx_load(int* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
     static void orcidx_store(int* at, int value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
     static int orcidx_add(int* at, int n) { return __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL); }
-    static void* orcidx_swap(void** at, void* value) { return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL); }
     static int orcidx_change(int* at, int from, int to) {
         return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
@@ -47,7 +46,6 @@ cdef extern from *:
     int orcidx_load(int* at) noexcept nogil
     void orcidx_store(int* at, int value) noexcept nogil
     int orcidx_add(int* at, int n) noexcept nogil
-    void* orcidx_swap(void** at, void* value) noexcept nogil
     bint orcidx_change(int* at, int before, int after) noexcept nogil
 
 cdef int64_t ALL = 1LL << 62
@@ -69,24 +67,17 @@ cdef enum:
 
 # Memory of former slots, each with room for two blocks. Later rings reuse this memory. Mapping and clearing new memory
 # for each stripe takes longer than decompressing a column of integers (decision 0060).
-cdef void* SPARE[32]
+cdef void* SPARE[CONTEXT_SLOTS]
 
 
 cdef void* spare_room(int64_t size) noexcept nogil:
-    cdef void* room
-    cdef int i
-    for i in range(32):
-        room = orcidx_swap(&SPARE[i], NULL) if size == USUAL_SLOT_BYTES and SPARE[i] != NULL else NULL
-        if room != NULL:
-            return room
-    return malloc(size)
+    cdef void* room = take_context(SPARE) if size == USUAL_SLOT_BYTES else NULL
+    return malloc(size) if room == NULL else room
 
 
 cdef void leave_room(void* room, int64_t size) noexcept nogil:
-    cdef int i
-    for i in range(32):
-        if size == USUAL_SLOT_BYTES and room != NULL and SPARE[i] == NULL:
-            room = orcidx_swap(&SPARE[i], room)
+    if size == USUAL_SLOT_BYTES and room != NULL:
+        room = put_context(SPARE, room)
     free(room)
 
 

@@ -1,6 +1,6 @@
-# Contexts of a C library that no thread is using. A thread takes a context from a slot by an atomic exchange and puts
-# it back afterwards, so two threads never use the same context. There is no lock, so a fork during a call loses one
-# context but blocks no thread.
+# Contexts of a C library, or pieces of memory, that no thread is using. A thread takes a context from a slot by an
+# atomic exchange and puts it back afterwards, so two threads never use the same context. There is no lock, so a fork
+# during a call loses one context but blocks no thread.
 
 cdef extern from *:
     """

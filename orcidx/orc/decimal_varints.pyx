@@ -17,9 +17,6 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    #ifdef __SSE2__
-    #include <emmintrin.h>
-    #endif
 
     #define ORCIDX_STOPS 0x8080808080808080ull
     #define ORCIDX_LONG ((uint64_t)1 << 62)
@@ -28,30 +25,6 @@ cdef extern from *:
         uint64_t word;
         memcpy(&word, p, 8);
         return word;
-    }
-
-    static inline uint64_t orcidx_squeeze(uint64_t word) {  /* joins eight groups of 7 bits */
-        word &= 0x7f7f7f7f7f7f7f7full;
-        word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
-        word = ((word & 0x3fff00003fff0000ull) >> 2) | (word & 0x00003fff00003fffull);
-        return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
-    }
-
-    /* Bit i is set if byte i of the 64 bytes from p on is the last byte of a varint. */
-    static inline uint64_t orcidx_stop_bits(const uint8_t* p) {
-        uint64_t bits = 0;
-        int i;
-    #ifdef __SSE2__
-        for (i = 0; i < 4; i++)
-            bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p + 16 * i))) << (16 * i);
-        return ~bits;
-    #else
-        for (i = 0; i < 8; i++) {
-            uint64_t stops = (~orcidx_load64(p + 8 * i) & ORCIDX_STOPS) >> 7;
-            bits |= (stops * 0x0102040810204080ull >> 56) << (8 * i);
-        }
-        return bits;
-    #endif
     }
 
     static inline uint64_t orcidx_low_bytes(uint64_t word, int64_t count) {  /* 1 <= count <= 8 */
@@ -74,7 +47,7 @@ cdef extern from *:
         int halted = 0; \\
         *status = 0; \\
         while (done < count && p < end && !halted) { \\
-            uint64_t stops = orcidx_stop_bits(p); \\
+            uint64_t stops = orcidx_varint_ends(p); \\
             int64_t start = 0; \\
             TOGETHER \\
             if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1; \\

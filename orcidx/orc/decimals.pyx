@@ -332,8 +332,9 @@ cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) ex
 
 
 cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
-    # Reads decimals of at most 18 digits to `out`, with 8 bytes for each. They must be stored with the wanted scale.
-    # Returns a status. A small value may be stored in more bytes than it needs. ORC Java and C++ also accept this.
+    # Reads decimals of at most NARROW digits to `out`, with 8 bytes for each. They must be stored with the wanted
+    # scale. Returns a status. A small value may be stored in more bytes than it needs. ORC Java and C++ also accept
+    # this.
     cdef uint8_t wide[16]
     cdef uint64_t most = 0
     cdef int64_t done = 0
@@ -355,7 +356,7 @@ cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precis
 cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision) except -1:
     if count < 0 or count > out.shape[0]:
         raise ValueError("the values do not fit")
-    if not 1 <= precision <= 18 or not 0 <= scale <= 38:
+    if not 1 <= precision <= NARROW or not 0 <= scale <= 38:
         raise ValueError(f"decimal({precision}, {scale}) does not fit into 64 bits")
     return 0
 
@@ -385,17 +386,14 @@ def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t
 def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None, int64_t count, *, int scale,
                                int precision):
     """Does the same as ``read_short_decimals``, with 8 bytes for each value."""
-    cdef int64_t done = 0, step
+    cdef int64_t done = 0
     cdef int status = 0
     check_narrow(out, count, scale, precision)
     with nogil:
         while done < count and not status:
-            step = min(count - done, <int64_t> BLOCK)
-            values.read_int64(&out[done], step)
-            status = count_narrow(&out[done], step, precision, all_bits(&out[done], step))
-            done += step
+            done += next_short_decimals(values, count - done, precision, &out[done], &status)
     if status:
-        raise CorruptFile(_REASONS[status], stream=values.window.name)
+        refuse_status(status, values.window.name)
 
 
 def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None):
@@ -454,7 +452,7 @@ def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64
             status = count_digits(&out[16 * done], step, precision, all_bits(block, step))
             done += step
     if status:
-        raise CorruptFile(_REASONS[status], stream=values.window.name)
+        refuse_status(status, values.window.name)
 
 
 cdef int64_t next_decimals(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,

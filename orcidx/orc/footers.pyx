@@ -17,7 +17,10 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from orcidx.orc.wire cimport LENGTH, VARINT, Cursor, Field, open_cursor, read_field, read_varint, unzigzag
+from orcidx.orc.wire cimport (
+    LENGTH, VARINT, Cursor, Field, corrupt, inner_cursor, open_cursor, read_field, read_varint, text_of, too_many,
+    unzigzag,
+)
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.wire import Message
@@ -39,31 +42,8 @@ cdef enum:
     PLAIN_TYPE = 32         # Type messages of more bytes are not compared with earlier ones
 
 
-cdef object corrupt(str name, Py_ssize_t at):
-    return CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {at}")
-
-
-cdef object too_many(str name, Py_ssize_t most):
-    return Unsupported(f"the {name} has more than {most} items; raise the option metadata_items to read them")
-
-
 cdef object blob_of(Cursor* cursor, Field* field):
     return PyBytes_FromStringAndSize(<const char*>cursor.base + field.start, <Py_ssize_t>field.value)
-
-
-cdef Cursor inner_cursor(Cursor* cursor, Field* field) noexcept nogil:
-    cdef Cursor inner
-    inner.base = cursor.base
-    inner.at = field.start
-    inner.end = field.start + <Py_ssize_t>field.value
-    return inner
-
-
-cdef str text_of(bytes value, str name):
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CorruptFile(f"a name in the {name} is not UTF-8: {error.reason}") from error
 
 
 cdef class FooterParts:
@@ -259,7 +239,7 @@ cdef tuple read_type(Cursor cursor, Py_ssize_t start, Py_ssize_t* left):
         elif field.wire_type == LENGTH:
             left[0] -= field.number == 3 or field.number == 7
             if field.number == 3:
-                names.append(text_of(blob_of(&cursor, &field), "Type"))
+                names.append(text_of(blob_of(&cursor, &field), "Type", "strict"))
             elif field.number == 7:
                 attributes.append(attribute_of(blob_of(&cursor, &field)))
             elif field.number == 8:

@@ -23,7 +23,7 @@ that are wider than 64 bits together with their gap, and to DELTA runs of one va
 
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint64_t
 
-from orcidx.orc.bit_unpack cimport load_big, load_little, low_bit, unpack_plain, unpack_zigzag
+from orcidx.orc.bit_unpack cimport load_big, load_little, low_bit, squeeze, unpack_plain, unpack_zigzag
 
 cdef uint64_t HIGH_BITS = 0x8080808080808080
 
@@ -79,14 +79,6 @@ cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
         return LONG_VARINT
     value[0] = squeeze(word & (stops ^ (stops - 1)))
     return (low_bit(stops) >> 3) + 1
-
-
-cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
-    # Joins eight groups of seven bits. The high bit of each byte is dropped.
-    x &= <uint64_t> 0x7F7F7F7F7F7F7F7F
-    x = (x & <uint64_t> 0x007F007F007F007F) | (x & <uint64_t> 0x7F007F007F007F00) >> 1
-    x = (x & <uint64_t> 0x00003FFF00003FFF) | (x & <uint64_t> 0x3FFF00003FFF0000) >> 2
-    return (x & <uint64_t> 0x000000000FFFFFFF) | (x & <uint64_t> 0x0FFFFFFF00000000) >> 4
 
 
 cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:

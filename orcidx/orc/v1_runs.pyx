@@ -15,24 +15,6 @@ from orcidx.orc.bit_unpack cimport use_avx2
 
 cdef extern from *:
     """
-    #if defined(__SSE2__) || defined(_M_X64)
-    #include <emmintrin.h>
-    #define ORCIDX_ENDS16(p) (uint64_t)(uint16_t)~_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p)))
-    /* Bit i of the result is set if byte i of 64 bytes is the last byte of a varint. */
-    ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
-        return ORCIDX_ENDS16(p) | ORCIDX_ENDS16(p + 16) << 16 | ORCIDX_ENDS16(p + 32) << 32
-            | ORCIDX_ENDS16(p + 48) << 48;
-    }
-    #else
-    ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
-        uint64_t ends = 0;
-        int i;
-        for (i = 0; i < 64; i += 8)
-            ends |= ((~orcidx_load_little(p + i) >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56) << i;
-        return ends;
-    }
-    #endif
-
     /* Reads the varint of `size` bytes (at most 10) at p. */
     ORCIDX_INLINE uint64_t orcidx_varint(const uint8_t* p, int size) {
         uint64_t word = orcidx_load_little(p), v;
@@ -41,10 +23,7 @@ cdef extern from *:
             v = (v & 0x7f007f) | (v & 0x7f007f00) >> 1;
             return (v & 0x3fff) | (v & 0x3fff0000) >> 2;
         }
-        v = (size < 8 ? word & ~(uint64_t)0 >> (64 - 8 * size) : word) & 0x7f7f7f7f7f7f7f7full;
-        v = (v & 0x007f007f007f007full) | (v & 0x7f007f007f007f00ull) >> 1;
-        v = (v & 0x00003fff00003fffull) | (v & 0x3fff00003fff0000ull) >> 2;
-        v = (v & 0x000000000fffffffull) | (v & 0x0fffffff00000000ull) >> 4;
+        v = orcidx_squeeze(size < 8 ? word & ~(uint64_t)0 >> (64 - 8 * size) : word);
         if (size > 8) v |= (uint64_t)(p[8] & 127) << 56;
         return size > 9 ? v | (uint64_t)p[9] << 63 : v;
     }

@@ -316,7 +316,7 @@ cdef class Window(PlainStream):
         self.then_counted_to = 0
         if self.length == 0:
             return 0
-        if not self.framed and self.piece.held and self.piece.start <= chunk < self.piece.start + self.piece.length:
+        if not self.framed and self.holds(chunk):
             within = chunk - self.piece.start
             self.next_chunk = self.piece.start
             self.load_piece()

@@ -1,4 +1,4 @@
-"""Primitives of the wire format. They are inlined into every module that decodes messages."""
+"""Primitives of the wire format for modules that decode messages, and their errors."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -79,9 +79,26 @@ cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
     return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
 
 
+cdef inline Cursor inner_cursor(const Cursor* cursor, const Field* field) noexcept nogil:
+    """A cursor over the bytes of a LENGTH field."""
+    cdef Cursor inner
+    inner.base = cursor.base
+    inner.at = field.start
+    inner.end = field.start + <Py_ssize_t>field.value
+    return inner
+
+
 cdef inline Cursor open_cursor(const uint8_t[::1] data) noexcept:
     cdef Cursor cursor
     cursor.base = &data[0] if data.shape[0] else NULL
     cursor.at = 0
     cursor.end = data.shape[0]
     return cursor
+
+
+# The error for bytes of the message ``name`` that are not a field.
+cdef object corrupt(str name, Py_ssize_t at)
+# The error for a message with more than ``most`` items.
+cdef object too_many(str name, Py_ssize_t most)
+# Decodes a name in a message. Raises CorruptFile for bytes that are not UTF-8, unless ``errors`` says otherwise.
+cdef str text_of(bytes value, str name, str errors)

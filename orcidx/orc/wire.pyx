@@ -33,8 +33,19 @@ __all__ = [
 cdef Py_ssize_t MOST_FIELDS = 250_000
 
 
+cdef object corrupt(str name, Py_ssize_t at):
+    return CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {at}")
+
+
 cdef object too_many(str name, Py_ssize_t most):
     return Unsupported(f"the {name} has more than {most} items; raise the option metadata_items to read them")
+
+
+cdef str text_of(bytes value, str name, str errors):
+    try:
+        return value.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise CorruptFile(f"a name in the {name} is not UTF-8: {error.reason}") from error
 
 
 cdef class Message:
@@ -62,7 +73,7 @@ cdef class Message:
         while cursor.at < cursor.end:
             before = cursor.at
             if not read_field(&cursor, &field):
-                raise CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {before}")
+                raise corrupt(name, before)
             found += 1
             if found > most:
                 raise too_many(name, most)
@@ -111,7 +122,7 @@ cdef class Message:
     def text(self, int number, str errors="strict"):
         """Returns a field of type string, or "" if it is absent. Raises ``CorruptFile`` for bytes that are not UTF-8,
         unless ``errors`` says otherwise."""
-        return self._decode(self.blob(number), errors)
+        return text_of(self.blob(number), self.name, errors)
 
     def blobs(self, int number):
         """Returns a repeated field of bytes or messages as a list of bytes."""
@@ -122,15 +133,11 @@ cdef class Message:
         cdef list result = []
         cdef Cursor cursor
         cdef uint64_t element
-        cdef const uint8_t[::1] packed
         for kind, value in self._fields.get(number, ()):
             if kind == VARINT:
                 result.append(value)
-            elif kind == LENGTH and len(value):
-                packed = value
-                cursor.base = &packed[0]
-                cursor.at = 0
-                cursor.end = packed.shape[0]
+            elif kind == LENGTH:
+                cursor = open_cursor(value)
                 while cursor.at < cursor.end:
                     if not read_varint(&cursor, &element):
                         raise CorruptFile(f"field {number} of the {self.name} is truncated inside a packed number")
@@ -139,19 +146,9 @@ cdef class Message:
                         raise too_many(self.name, self._most)
         return result
 
-    cdef str _decode(self, bytes value, str errors):
-        try:
-            return value.decode("utf-8", errors)
-        except UnicodeDecodeError as error:
-            raise CorruptFile(f"a name in the {self.name} is not UTF-8: {error.reason}") from error
-
 
 # The following functions decode messages into columns. Extents are (start, stop) byte offsets into the buffer that was
 # read. No bytes of this buffer are copied.
-
-
-cdef object corrupt(str name, Py_ssize_t at):
-    return CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {at}")
 
 
 cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
@@ -282,8 +279,7 @@ cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_
             return -1
         out[at] = <int64_t>value
         return at + 1
-    cursor.at = field.start
-    cursor.end = field.start + <Py_ssize_t>field.value
+    cursor = inner_cursor(&cursor, &field)
     while cursor.at < cursor.end:
         if not read_varint(&cursor, &value) or value > <uint64_t>INT64_MAX:
             return -1
@@ -417,9 +413,7 @@ cdef bint decode_statistics(Cursor* cursor, TypedPart part, Py_ssize_t entry, Co
                 out.bytes_on_disk[entry] = bounded(field.value)
         elif field.wire_type == LENGTH and part != TypedPart.NOTHING and field.number == <uint32_t>part:
             out.fields[entry] |= 1
-            inner.base = cursor.base
-            inner.at = field.start
-            inner.end = field.start + <Py_ssize_t>field.value
+            inner = inner_cursor(cursor, &field)
             if not decode_typed(&inner, part, entry, out):
                 return False
     return True
@@ -485,7 +479,5 @@ cdef inline bint first_count(Cursor* cursor, Field field, uint64_t* value) noexc
     if field.wire_type == VARINT:
         value[0] = field.value
         return True
-    packed.base = cursor.base
-    packed.at = field.start
-    packed.end = field.start + <Py_ssize_t>field.value
+    packed = inner_cursor(cursor, &field)
     return field.wire_type == LENGTH and read_varint(&packed, value)
