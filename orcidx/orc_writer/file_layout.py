@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
-from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.foreign import MAGIC
+from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import OWN_SOFTWARE
 from orcidx.orc.metadata_checks import check_types
 from orcidx.orc.metadata_limits import MetadataLimits
