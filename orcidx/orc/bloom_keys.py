@@ -144,7 +144,8 @@ def literal_hashes(
     if node.kind in STRING_KINDS:
         if options.utf8 == "replace" and REPLACEMENT in literal:
             return None
-        return _of_texts(_char_forms(literal, node.max_length) if node.kind is TypeKind.CHAR else [literal])
+        texts = _char_forms(literal, node.max_length) if node.kind is TypeKind.CHAR else [literal]
+        return None if texts is None else _of_texts(texts)
     return _of_texts([literal]) if node.kind is TypeKind.BINARY else None
 
 
@@ -259,9 +260,11 @@ def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: 
     return hashes + (_of_integers([unscaled]) if is_decimal64(node, decimal64=facts.decimal64) else [])
 
 
-def _char_forms(literal: bytes, length: int) -> list[bytes]:
+def _char_forms(literal: bytes, length: int) -> list[bytes] | None:
     """A CHAR value without trailing spaces, and the same value with spaces up to the length of its type in
-    characters."""
+    characters. None if too many spaces are missing to make the second value."""
     trimmed = literal.rstrip(b" ")
     missing = length - len(trimmed.decode("utf-8", "replace"))
-    return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_SIZED else [trimmed]
+    if missing > LONGEST_SIZED:
+        return None
+    return [trimmed, trimmed + b" " * missing] if missing > 0 else [trimmed]
