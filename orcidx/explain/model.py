@@ -149,7 +149,7 @@ class Explanation:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that the scan requests from storage: the bytes of the funnel, and tails, footers and indexes."""
+        """Bytes that the scan requests from storage: stream data left after pruning, tails, footers and indexes."""
         return sum(file.read_bytes for file in self.files)
 
     @property

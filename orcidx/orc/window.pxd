@@ -17,7 +17,8 @@ cdef class PlainStream(StoredStream):
     cdef const uint8_t* extent
     cdef int64_t extent_length
     cdef int64_t extent_given  # how much of it was already in `p..end`
-    # how much of it may be read in place, with SLACK readable bytes after it; -1: it is in `buffer`
+    # the number of bytes of the extent that may be read in place, with SLACK readable bytes after them; -1: the
+    # extent is in `buffer`
     cdef int64_t extent_direct
     cdef int64_t chunk_start            # stream offset of its chunk header (or of its first byte); -1: no extent
 

@@ -186,8 +186,8 @@ def _explain_stripe(
         total = data_without_evidence(reader, number, columns)
         kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows
-    # If the stripe has only one range of rows, no index was needed, or none could be read. The explanation then divides
-    # the stripe into row groups by the row index stride.
+    # A stripe with only one range of rows means that no index was needed, or that no index could be read. For such a
+    # stripe, the explanation computes the row groups from the row index stride.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))

@@ -169,8 +169,8 @@ def find_survivors(
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         cost = _IndexCost(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, excluded, notes = _ask_file_indexes(known, fresh, plan.kept, question, cost)
-    # A catalog may be damaged or have a later version. It may also require a missing permission, or be on a store that
-    # cannot be reached.
+    # A catalog may be damaged or have a later format. The user may also have no permission to read it, or its store may
+    # be unreachable.
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"

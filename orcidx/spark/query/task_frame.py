@@ -70,7 +70,7 @@ def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int
 
 
 def sort_column(column: Column, key: SortKey) -> Column:
-    """The column with the direction and the place of nulls that a sort key has."""
+    """Returns Spark's sort expression of a sort key: ascending or descending, with nulls first or last."""
     direction = "desc" if key.descending else "asc"
     sorted_column: Column = getattr(column, f"{direction}_nulls_{'first' if key.nulls_first else 'last'}")()
     return sorted_column

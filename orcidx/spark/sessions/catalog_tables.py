@@ -45,7 +45,7 @@ def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
     state = spark._jsparkSession.sessionState()
     parts = re.findall(_PART, path)
     if len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog":
-        raise InvalidQuery(f"{path} is in another catalog than Spark's own: read it by spark.table({path!r})")
+        raise InvalidQuery(f"{path} is not in Spark's built-in catalog; read it with spark.table({path!r})")
     identifier = state.sqlParser().parseTableIdentifier(".".join(parts[-2:]))
     if state.catalog().isTempView(identifier):
         raise InvalidQuery(f"{path} is a temporary view: read it by spark.table({path!r})")
