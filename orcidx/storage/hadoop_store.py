@@ -263,8 +263,8 @@ class HadoopStore:
         found = self._files.in_tasks(path)
         if found is None:
             raise refused(
-                "this version of Hadoop cannot refuse to replace an existing file in S3 (s3a 3.4.2 can), and neither s3fs "
-                "nor obstore is installed"
+                "this version of Hadoop cannot refuse to replace a file in S3 (s3a 3.4.2 can), and neither s3fs nor "
+                "obstore is installed"
             )
         store, place = store_of(found)
         return store.create(place, data, single_writer=False)
