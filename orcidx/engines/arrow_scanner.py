@@ -55,8 +55,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         self._begin = begin
         self._projected = _projected(schema, self._columns, filter)
         used = None if filter is None else from_expression(filter).columns
-        paths = () if used is None else tuple(used)
-        self._test = None if filter is None else External(filter, Constant(True), Constant(True), False, paths)
+        self._test = None if filter is None else External(filter, Constant(True), Constant(True), False, used)
 
     def __repr__(self) -> str:
         return f"<OrcScanner of {counted(len(self._scan.jobs), 'file')}>"

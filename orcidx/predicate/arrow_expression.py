@@ -39,13 +39,19 @@ _MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
 
 def from_expression(expression: pc.Expression) -> External:
     """Makes an ``External`` node from a pyarrow Expression. The node keeps pyarrow's meaning, and has predicates that
-    are used to prune."""
+    are used to prune.
+
+    Raises ``InvalidQuery`` for an expression with the number of a field, because the columns of a scan and the columns
+    that are evaluated have different numbers.
+    """
     try:
         root = _read(expression)
-    except (pa.ArrowException, InvalidQuery, LookupError, ValueError):
-        # Either the expression cannot be serialised because it names a field by number, or its serialised form is from
-        # an unknown version.
-        return External(expression, Constant(True), Constant(True))
+    except (pa.ArrowException, InvalidQuery, LookupError, ValueError) as error:
+        if "FieldPath(" in str(expression):
+            raise InvalidQuery(
+                f"the pyarrow Expression {expression} has the number of a field; give its name, as in pc.field('price')"
+            ) from error
+        return External(expression, Constant(True), Constant(True))  # the serialised form is from an unknown version
     may, exact = _translate(root, negated=False)
     may_not, not_exact = _translate(root, negated=True)
     columns = tuple(dict.fromkeys(node.path for node in _walk(root) if isinstance(node, _Field)))

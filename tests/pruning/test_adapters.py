@@ -8,6 +8,7 @@ import math
 import pickle
 from dataclasses import dataclass
 from decimal import Decimal
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate import And, BoundLeaf, Constant, External, Or, bind, col, keep_bindable, parse
+from orcidx.predicate import And, BoundLeaf, Constant, External, Or, arrow_expression, bind, col, keep_bindable, parse
 from orcidx.predicate.adapters import from_spark
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.polars_tree import from_polars
@@ -351,8 +352,15 @@ def test_char_columns_are_padded_for_pyarrow():
         assert (pruned >= wanted).all()
 
 
-def test_an_expression_that_cannot_be_read_prunes_nothing_and_is_still_evaluated():
-    external = from_expression(field(0) == 1)
+def test_a_field_by_number_is_refused():
+    """The columns that are evaluated are in another order than the columns of the schema."""
+    with pytest.raises(InvalidQuery, match="give its name"):
+        from_expression(field(0) == 1)
+
+
+def test_an_expression_that_cannot_be_read_prunes_nothing_and_is_still_evaluated(monkeypatch):
+    monkeypatch.setattr(arrow_expression, "_read", mock.Mock(side_effect=ValueError))
+    external = from_expression(field("i") == 1)
     assert external.may == Constant(True)
     assert external.columns is None
     bound = bind(external, TABLE.schema)
