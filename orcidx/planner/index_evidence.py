@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
-from orcidx.options import MeaningOptions
+from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon.registry import FORMATS
-from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
+from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Op, Predicate, bind, keep_bindable
 from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
@@ -38,7 +38,7 @@ class StoredIndex:
     types: Mapping[str, str]
 
 
-def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
+def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadOptions) -> BoundPredicate:
     """Returns the part of the predicate that an index can decide without the file. ``types`` has the Paimon types of
     the index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones
     are known only during a scan."""
@@ -55,17 +55,18 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 class IndexEvidence:
     """Evidence from the indexes of one kind, such as bitmap indexes, of a file."""
 
-    def __init__(self, index: FileIndex, kind: str, rows: int) -> None:
+    def __init__(self, index: FileIndex, kind: str, rows: int, options: ReadOptions) -> None:
         self.name = f"Paimon {kind} index"
         self.notes: list[Note] = []
         self._index = index
         self._kind = kind
         self._rows = rows
+        self._options = options
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. If the index is
         strict, an error is raised instead."""
-        if len(leaf.path) != 1:
+        if len(leaf.path) != 1 or _reads_other_values(leaf, self._options):
             return None
         column = leaf.path[0]
         if self._kind not in self._index.columns.get(column, ()):
@@ -100,9 +101,17 @@ class IndexEvidence:
             self.notes.append(note)
 
 
-def index_evidence(index: FileIndex, rows: int) -> tuple[IndexEvidence, ...]:
-    """Evidence from the indexes of a file with ``rows`` rows, for each kind of index."""
-    return tuple(IndexEvidence(index, kind, rows) for kind in FORMATS)
+def _reads_other_values(leaf: BoundLeaf, options: ReadOptions) -> bool:
+    """Whether the options may give the column of the leaf other values than its index has. The same rows are null."""
+    if leaf.op is Op.IS_NULL:
+        return False
+    return leaf.domain is Domain.TIMESTAMP and options.timezone is not None
+
+
+def index_evidence(index: FileIndex, rows: int, options: ReadOptions) -> tuple[IndexEvidence, ...]:
+    """Evidence from the indexes of a file with ``rows`` rows, for each kind of index. ``options``: the options with
+    which the file is read."""
+    return tuple(IndexEvidence(index, kind, rows, options) for kind in FORMATS)
 
 
 def _file_index(index: Any, reader: OrcReader, *, strict: bool) -> FileIndex:

@@ -198,7 +198,7 @@ class FileScan:
                 constants = {path: self.columns.valued(source) for path, source in asked.predicate_constants.items()}
                 constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
             if self.job.file_index is not None and self.file_index is not None:
-                indexes = index_evidence(self.file_index, self.reader.tail.footer.rows)
+                indexes = index_evidence(self.file_index, self.reader.tail.footer.rows, self.options)
             notes += self.index_notes
         columns = PrunedColumns(self.reader, nodes, stored, self.options)
         return FilePruner(columns, where, self.wanted_rows, places, constant, indexes, notes)

@@ -1,0 +1,32 @@
+"""Options that change what a scan reads or how it finds columns. A Paimon file index must not lose rows with them."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx import paimon
+
+
+def _indexed(path: Path, table: pa.Table, spec: dict[str, Any], **options: Any) -> tuple[str, paimon.FileIndex]:
+    orcidx.write_table(table, path)
+    return str(path), paimon.build_file_index(orcidx.open(path).scan().to_reader(), spec, **options)
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
+def test_zone_of_the_option(tmp_path: Path, kind: str) -> None:
+    """The option ``timezone`` gives timestamps that the index does not have."""
+    july = 1_593_561_600_000_000
+    times = pa.array([july] * 5000 + [july + 1_000_000] * 4999 + [None], pa.timestamp("us"))
+    table = pa.table({"t": times, "x": range(10_000)})
+    path, index = _indexed(tmp_path / "t.orc", table, {kind: {"t": {}}}, types={"t": "TIMESTAMP(6)"})
+    file = orcidx.open(path)
+    value = file.read(["t"], timezone="America/New_York")["t"][0].as_py()
+    assert value != file.read(["t"])["t"][0].as_py()
+    for where in (orcidx.col("t") == value, orcidx.col("t") != value, orcidx.col("t").is_null()):
+        scan = file.scan(["x"], where, timezone="America/New_York", file_index=index)
+        plain = file.scan(["x"], where, timezone="America/New_York", row_index=False)
+        assert scan.to_table() == plain.to_table()
+        assert scan.count_rows() == plain.count_rows() > 0
