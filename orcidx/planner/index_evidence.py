@@ -41,9 +41,12 @@ class StoredIndex:
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadOptions) -> BoundPredicate:
     """Returns the part of the predicate that an index can decide without the file. ``types`` has the Paimon types of
     the index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones
-    are known only during a scan."""
+    are known only during a scan. With ``utf8="replace"`` conditions on text are also replaced, because the index
+    may have other values."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNUSED_TYPES}
+    if options.utf8 == "replace":
+        kinds = {column: kind for column, kind in kinds.items() if not pa.types.is_string(kind.arrow_type)}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
     chars: dict[tuple[str, ...], int] = {
         (column,): kind.length for column, kind in kinds.items() if kind.root == "CHAR"
@@ -105,7 +108,9 @@ def _reads_other_values(leaf: BoundLeaf, options: ReadOptions) -> bool:
     """Whether the options may give the column of the leaf other values than its index has. The same rows are null."""
     if leaf.op is Op.IS_NULL:
         return False
-    return leaf.domain is Domain.TIMESTAMP and options.timezone is not None
+    if leaf.domain is Domain.TIMESTAMP:
+        return options.timezone is not None
+    return leaf.domain is Domain.STRING and options.utf8 == "replace"
 
 
 def index_evidence(index: FileIndex, rows: int, options: ReadOptions) -> tuple[IndexEvidence, ...]:

@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as pa_orc
 import pytest
 
 import orcidx
 from orcidx import paimon
+from orcidx.options import ReadOptions
+from orcidx.planner.index_evidence import bind_to_index
 
 
 def _indexed(path: Path, table: pa.Table, spec: dict[str, Any], **options: Any) -> tuple[str, paimon.FileIndex]:
@@ -30,3 +33,28 @@ def test_zone_of_the_option(tmp_path: Path, kind: str) -> None:
         plain = file.scan(["x"], where, timezone="America/New_York", row_index=False)
         assert scan.to_table() == plain.to_table()
         assert scan.count_rows() == plain.count_rows() > 0
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bloom-filter"])
+def test_replaced_text(tmp_path: Path, kind: str) -> None:
+    """With ``utf8="replace"`` a scan reads U+FFFD where the file and its index have bytes that are not UTF-8."""
+    texts = pa.array([b"a\xff"] * 5000 + [b"b"] * 4999 + [None], pa.binary()).view(pa.string())
+    path = str(tmp_path / "u.orc")
+    pa_orc.write_table(pa.table({"s": texts, "x": range(10_000)}), path)
+    file = orcidx.open(path)
+    spec: dict[str, Any] = {kind: {"s": {}}}
+    index = paimon.build_file_index(path, spec, utf8="unchecked")
+    for where in (orcidx.col("s") == "a\ufffd", orcidx.col("s") != "b", orcidx.col("s").is_null()):
+        scan = file.scan(["x"], where, utf8="replace", file_index=index)
+        plain = file.scan(["x"], where, utf8="replace", row_index=False, bloom_filters=False)
+        assert scan.to_table() == plain.to_table()
+        assert scan.count_rows() == plain.count_rows() > 0
+
+
+def test_replaced_text_without_the_file() -> None:
+    """An index in a directory's catalog rules out no file by text that a scan would replace."""
+    types = {"s": "STRING", "x": "INT"}
+    where = (orcidx.col("s") == "a\ufffd") & (orcidx.col("x") == 1)
+    for utf8, count in (("replace", 1), ("unchecked", 2)):
+        bound = bind_to_index(where, types, ReadOptions(utf8=utf8))  # type: ignore[arg-type]
+        assert len(bound.columns) == count
