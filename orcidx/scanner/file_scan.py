@@ -197,7 +197,9 @@ class FileScan:
             if asked.predicate_constants:
                 constants = {path: self.columns.valued(source) for path, source in asked.predicate_constants.items()}
                 constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
-            if self.job.file_index is not None and self.file_index is not None:
+            # Conditions have the wanted names. An index has the names of the file, which differ in other matches.
+            by_name = self.request.match == "name"
+            if by_name and self.job.file_index is not None and self.file_index is not None:
                 indexes = index_evidence(self.file_index, self.reader.tail.footer.rows, self.options)
             notes += self.index_notes
         columns = PrunedColumns(self.reader, nodes, stored, self.options)

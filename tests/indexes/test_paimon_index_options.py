@@ -58,3 +58,16 @@ def test_replaced_text_without_the_file() -> None:
     for utf8, count in (("replace", 1), ("unchecked", 2)):
         bound = bind_to_index(where, types, ReadOptions(utf8=utf8))  # type: ignore[arg-type]
         assert len(bound.columns) == count
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bsi", "bloom-filter"])
+def test_columns_by_position(tmp_path: Path, kind: str) -> None:
+    """With ``match="position"`` a wanted column can have the name of another column of the file."""
+    table = pa.table({"a": [1] * 5000 + [2] * 5000, "b": [7] * 5000 + [8] * 5000})
+    path, index = _indexed(tmp_path / "p.orc", table, {kind: {"a": {}, "b": {}}})
+    wanted = pa.schema([("b", pa.int64()), ("a", pa.int64())])
+    for where in (orcidx.col("a") == 8, orcidx.col("b") == 1, orcidx.col("b") != 7):
+        plain = orcidx.scan([path], where=where, schema=wanted, match="position")
+        scan = orcidx.scan([path], where=where, schema=wanted, match="position", file_index={path: index})
+        assert scan.to_table() == plain.to_table()
+        assert scan.count_rows() == plain.count_rows() > 0
