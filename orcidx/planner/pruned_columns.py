@@ -23,7 +23,8 @@ Path = tuple[str, ...]
 @dataclass(frozen=True)
 class PrunedColumns:
     """The columns of one file that a scan needs. ``nodes`` has the columns that are read, by column id. ``leaf_nodes``
-    has the predicate's columns, by path."""
+    has the predicate's columns, by path. ``options``: the options of the scan with ``calendar="proleptic"``, because
+    conditions always compare dates of the proleptic calendar."""
 
     reader: OrcReader
     nodes: Mapping[int, OrcType]

@@ -202,7 +202,10 @@ class FileScan:
             if by_name and self.job.file_index is not None and self.file_index is not None:
                 indexes = index_evidence(self.file_index, self.reader.tail.footer.rows, self.options)
             notes += self.index_notes
-        columns = PrunedColumns(self.reader, nodes, stored, self.options)
+        options = self.options
+        if options.calendar != "proleptic":  # conditions always compare dates of the proleptic calendar
+            options = options.override(calendar="proleptic")
+        columns = PrunedColumns(self.reader, nodes, stored, options)
         return FilePruner(columns, where, self.wanted_rows, places, constant, indexes, notes)
 
     @cached_property

@@ -278,8 +278,8 @@ class _Search:
         self.found = np.zeros(count, np.bool_)
         self._scan = scan
         self._leaf = leaf
-        self._options = scan.options
         self._statistics = KeyStatistics(scan, leaf)
+        self._options = self._statistics.columns.options
         self._alive = np.ones(count, np.bool_)
         self._level = np.full(count, -1, np.int8)
         self._texts: dict[int, str] = {}

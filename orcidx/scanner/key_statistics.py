@@ -28,7 +28,7 @@ class KeyStatistics:
         self._leaf = leaf
         self._node = pruner.places[leaf.path]
         asked = {} if self._node is None else {leaf.path: self._node}
-        self.columns = PrunedColumns(scan.reader, pruner.nodes, asked, scan.options)
+        self.columns = PrunedColumns(scan.reader, pruner.nodes, asked, pruner.columns.options)
 
     @property
     def node(self) -> OrcType:

@@ -81,7 +81,7 @@ class RangeUnits:
         exist. Also returns None if the scan excludes rows in other ways than by its condition."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
-        if not (scan.options.row_index and scan.reader.storage.is_local):
+        if not (scan.options.row_index and scan.reader.storage.is_local) or scan.options.calendar != "proleptic":
             return None
         where, repeated = scan.columns.schema_plan.where, scan.reader.root.repeated_ids
         if where is None:

@@ -1,0 +1,63 @@
+"""The option ``calendar="stored"``: a scan returns stored days, but conditions compare dates of the proleptic calendar.
+Statistics and bloom filters must be compared in the same way."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from orc_messages import blob, uint
+
+import orcidx
+from orcidx import col
+
+FIRST, OTHER = datetime.date(1500, 1, 1), datetime.date(1500, 1, 10)
+STORED_FIRST = -171655
+"""1500-01-01 in the hybrid calendar. The same number is 1500-01-10 in the proleptic calendar."""
+ROWS = 20_000
+
+
+@pytest.fixture
+def hybrid(tmp_path: Path) -> str:
+    """A file of the hybrid calendar: half of its rows have 1500-01-01."""
+    days = pa.array(np.repeat([STORED_FIRST, 18_000], ROWS), pa.int32()).cast(pa.date32())
+    path = tmp_path / "hybrid.orc"
+    table = pa.table({"d": days, "x": range(2 * ROWS)})
+    orcidx.write_table(table, path, compression="none", bloom_filter_columns=["d"])
+    path.write_bytes(_of_java(path.read_bytes()))
+    return str(path)
+
+
+def _of_java(data: bytes) -> bytes:
+    """Changes the footer: ORC Java wrote the file, with the hybrid calendar. The last value of a field counts."""
+    end = len(data) - 1 - data[-1]
+    postscript = data[end:-1]
+    fields = uint(9, 0) + uint(11, 1)
+    footer: int = orcidx.open(data)._reader.tail.postscript.footer_length + len(fields)
+    postscript = postscript[: postscript.rfind(blob(8000, b"ORC"))] + uint(1, footer) + uint(6, 9) + blob(8000, b"ORC")
+    changed: bytes = data[:end] + fields + postscript + bytes([len(postscript)])
+    return changed
+
+
+@pytest.mark.parametrize("calendar", ["proleptic", "stored"])
+def test_conditions(hybrid: str, calendar: Any) -> None:
+    file = orcidx.open(hybrid)
+    middle = datetime.date(1500, 1, 5)
+    wheres = {
+        col("d") == FIRST: ROWS, col("d") == OTHER: 0, col("d") != FIRST: ROWS, col("d") != OTHER: 2 * ROWS,
+        col("d") < middle: ROWS, col("d") > middle: ROWS, col("d").isin([OTHER, FIRST]): ROWS,
+    }  # fmt: skip
+    for where, count in wheres.items():
+        options: dict[str, Any] = {"calendar": calendar}
+        assert file.scan(where=where, **options).to_table().num_rows == count
+        assert file.scan(where=where, **options).count_rows() == count
+        assert file.scan(where=where, row_index=False, bloom_filters=False, **options).count_rows() == count
+        assert orcidx.aggregate(hybrid, {"n": "count(*)", "s": "sum(x)"}, where, **options)["n"].to_pylist() == [count]
+
+
+@pytest.mark.parametrize("calendar", ["proleptic", "stored"])
+def test_keys(hybrid: str, calendar: Any) -> None:
+    file = orcidx.open(hybrid)
+    assert file.may_contain("d", [FIRST, OTHER], calendar=calendar).to_pylist() == [True, False]
