@@ -21,7 +21,7 @@ from orcidx.predicate.comparisons import Comparisons
 from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
 from orcidx.predicate.tried_casts import tried_cast
 
-__all__ = ["FUNCTIONS", "Computed", "Values", "comparison_of", "computed", "condition_of"]
+__all__ = ["FUNCTIONS", "Computed", "Values", "comparison_of", "computed", "condition_of", "is_strict"]
 
 FUNCTIONS = {
     "abs": "abs_checked",
@@ -57,22 +57,22 @@ class Values:
         raise NotImplementedError
 
     def __add__(self, other: Any) -> Computed:
-        return Computed(_call("add_checked", self, other))
+        return _call("add_checked", self, other)
 
     def __radd__(self, other: Any) -> Computed:
-        return Computed(_call("add_checked", other, self))
+        return _call("add_checked", other, self)
 
     def __sub__(self, other: Any) -> Computed:
-        return Computed(_call("subtract_checked", self, other))
+        return _call("subtract_checked", self, other)
 
     def __rsub__(self, other: Any) -> Computed:
-        return Computed(_call("subtract_checked", other, self))
+        return _call("subtract_checked", other, self)
 
     def __mul__(self, other: Any) -> Computed:
-        return Computed(_call("multiply_checked", self, other))
+        return _call("multiply_checked", self, other)
 
     def __rmul__(self, other: Any) -> Computed:
-        return Computed(_call("multiply_checked", other, self))
+        return _call("multiply_checked", other, self)
 
     def __truediv__(self, other: Any) -> Computed:
         return quotient(self, other)
@@ -81,7 +81,7 @@ class Values:
         return quotient(other, self)
 
     def __neg__(self) -> Computed:
-        return Computed(_call("negate_checked", self))
+        return _call("negate_checked", self)
 
     def __abs__(self) -> Computed:
         return self.function("abs")
@@ -113,7 +113,7 @@ class Values:
         """
         if name not in FUNCTIONS:
             raise InvalidQuery(f"there is no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
-        return Computed(_call(FUNCTIONS[name], self))
+        return _call(FUNCTIONS[name], self)
 
     def cast(self, kind: pa.DataType) -> Computed:
         """The value converted to another Arrow type. Reading raises an error if a value does not fit.
@@ -127,7 +127,7 @@ class Values:
         -------
         Computed
         """
-        return Computed(self._expression().cast(kind))
+        return Computed(self._expression().cast(kind), strict=is_strict(self))
 
     def try_cast(self, kind: pa.DataType) -> Computed:
         """The value converted to another Arrow type. The result is null if the value does not fit.
@@ -141,7 +141,7 @@ class Values:
         -------
         Computed
         """
-        return Computed(tried_cast(self._expression(), kind))
+        return Computed(tried_cast(self._expression(), kind), strict=is_strict(self))
 
     def coalesce(self, *others: Any) -> Computed:
         """The first value that is not null among this value and ``others``, in this order.
@@ -155,7 +155,7 @@ class Values:
         -------
         Computed
         """
-        return Computed(_call("coalesce", self, *others), strict=False)
+        return Computed(_call("coalesce", self, *others)._expression(), strict=False)
 
 
 class Computed(Values):
@@ -199,15 +199,16 @@ class Computed(Values):
 
     def is_in(self, values: Iterable[object]) -> Predicate:
         """Whether the value equals one of ``values``."""
-        parts = [(Op.EQ, _value(self), _value(value)) for value in values]
-        if not parts:
+        members = tuple(values)
+        if not members:
             raise InvalidQuery("is_in of a computed value needs at least one value")
-        return comparison_of(Comparisons(tuple(parts)), strict=is_strict(self))
+        parts = tuple((Op.EQ, _value(self), _value(one)) for one in members)
+        return comparison_of(Comparisons(parts), strict=is_strict(self) and _are_constants(members))
 
     def between(self, low: object, high: object) -> External:
         """Whether ``low <= value <= high``. Both ends are included."""
         both = (Op.GE, _value(self), _value(low)), (Op.LE, _value(self), _value(high))
-        return comparison_of(Comparisons(both, every=True), strict=is_strict(self))
+        return comparison_of(Comparisons(both, every=True), strict=is_strict(self) and _are_constants((low, high)))
 
     def is_null(self) -> External:
         """Whether the value is null."""
@@ -218,14 +219,16 @@ class Computed(Values):
         return ~self.is_null()
 
 
-def _call(function: str, *operands: Any) -> pc.Expression:
-    return pc.Expression._call(function, [_value(one) for one in operands])
+def _call(function: str, *operands: Any) -> Computed:
+    """The value of a function that gives null where an operand is null."""
+    expression = pc.Expression._call(function, [_value(one) for one in operands])
+    return Computed(expression, strict=all(map(is_strict, operands)))
 
 
 def quotient(dividend: Any, divisor: Any) -> Computed:
     """Division as doubles, also for integers, as in Spark and DuckDB. Division by zero gives an infinity or NaN."""
     first, second = (_value(one).cast(pa.float64()) for one in (dividend, divisor))
-    return Computed(pc.Expression._call("divide", [first, second]))
+    return Computed(pc.Expression._call("divide", [first, second]), strict=is_strict(dividend) and is_strict(divisor))
 
 
 def _value(operand: Any) -> pc.Expression:
@@ -238,7 +241,15 @@ def _value(operand: Any) -> pc.Expression:
 
 def is_strict(operand: object) -> bool:
     """Whether the operand is null wherever one of its columns is null."""
+    if isinstance(operand, pc.Expression):
+        return False  # the functions of another Expression are not known
     return operand._strict if isinstance(operand, Computed) else True
+
+
+def _are_constants(operands: Iterable[object]) -> bool:
+    """Whether no operand has columns. If BETWEEN or IN has columns among its ends or values, a null in one of them does
+    not make the condition null: NULL OR TRUE is TRUE, and NULL AND FALSE is FALSE."""
+    return not any(isinstance(one, (Values, pc.Expression)) for one in operands)
 
 
 def computed(op: Op, left: object, right: object) -> External:

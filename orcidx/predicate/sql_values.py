@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from orcidx.predicate.computed import FUNCTIONS, Computed, quotient
+from orcidx.predicate.computed import FUNCTIONS, Computed, is_strict, quotient
 
 __all__ = ["is_computed", "value_of"]
 
@@ -121,4 +121,5 @@ def _binary(node: Any, left: Computed, right: Any) -> Computed:
     if type(node) in arithmetic:
         return arithmetic[type(node)](left, right)
     parts = [left._expression(), _as_computed(right)._expression(), pc.scalar("")]
-    return Computed(pc.Expression._call("binary_join_element_wise", parts, pc.JoinOptions()))
+    joined = pc.Expression._call("binary_join_element_wise", parts, pc.JoinOptions())
+    return Computed(joined, strict=is_strict(left) and is_strict(right))

@@ -221,6 +221,40 @@ def test_what_can_be_pruned_is(path, monkeypatch):
     assert kept.count_rows() == 10
 
 
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("coalesce(none, 0) + id > 7", [8, 9]),
+        ("id - coalesce(none, 0) > 7", [8, 9]),
+        ("id * coalesce(none, 1) > 7", [8, 9]),
+        ("id / coalesce(none, 1) > 7", [8, 9]),
+        ("-coalesce(none, 7) = -7", range(10)),
+        ("abs(coalesce(none, -1)) = id", [1]),
+        ("cast(coalesce(none, 1) as double) = id", [1]),
+        ("try_cast(coalesce(none, 1) as double) = id", [1]),
+        ("s || coalesce(cast(none as varchar), 'x') = 'Oslox' and id < 2", [0]),
+        ("id between coalesce(none, 0) and 1", [0, 1]),
+        ("id not between none and 5", [6, 7, 8, 9]),
+        ("id not between 5 and none", range(5)),
+        ("not (id + 0 between none and 5)", [6, 7, 8, 9]),
+        ("id + 0 in (none, 5)", [5]),
+        ("id + 0 in (coalesce(none, 5), 7)", [5, 7]),
+        (1 + col("none").coalesce(0) == col("id"), [1]),
+        (3 - col("none").coalesce(0) == col("id"), [3]),
+        (2 * col("none").coalesce(1) == col("id"), [2]),
+        (8 / col("none").coalesce(2) == col("id"), [4]),
+        (col("id") + pc.coalesce(pc.field("none"), 0) > 8, [9]),
+        (~(col("id") + 0).between(col("none"), 5), [6, 7, 8, 9]),
+        ((col("id") + 0).is_in([col("none"), 5]), [5]),
+    ],
+    ids=str,
+)
+def test_nulls_rule_out_no_row_where_the_condition_is_not_null(path, monkeypatch, where, ids):
+    monkeypatch.setattr(small_filter, "ENABLED", False)
+    assert found(path, where) == list(ids)
+    assert orcidx.scan(path, where=where).count_rows() == len(ids)
+
+
 def test_it_pickles(path):
     scan = pickle.loads(pickle.dumps(orcidx.scan(path, where="id = id + 0")))
     assert scan.count_rows() == 10
