@@ -28,10 +28,10 @@ from sqlglot import Dialect, exp, tokens
 from sqlglot.errors import ParseError, TokenError
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.computed import FUNCTIONS, Computed, computed, is_strict
+from orcidx.predicate.computed import FUNCTIONS, Computed, computed
 from orcidx.predicate.literals import parse_time
 from orcidx.predicate.nodes import DAY_NANOS, MIRRORED, Constant, ExactTime, Leaf, Op, Predicate, all_of, any_of
-from orcidx.predicate.sql_values import is_computed, value_of
+from orcidx.predicate.sql_values import as_computed, is_computed, value_of
 
 __all__ = ["from_sql"]
 
@@ -212,7 +212,7 @@ class _Translator:
         ends = node.args["low"], node.args["high"]
         if any(is_computed(part) or self.is_column(part) for part in ends) or is_computed(node.this):
             value, low, high = (self.value(part) for part in (node.this, *ends))
-            return Computed(value._expression(), strict=is_strict(value)).between(low, high)
+            return as_computed(value).between(low, high)
         return self.leaf(node, Op.BETWEEN, ends)
 
     def leaf(self, node: exp.Expr, op: Op, literals: tuple[Any, ...]) -> Leaf:

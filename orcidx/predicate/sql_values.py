@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from orcidx.predicate.computed import FUNCTIONS, Computed, is_strict, quotient
 
-__all__ = ["is_computed", "value_of"]
+__all__ = ["as_computed", "is_computed", "value_of"]
 
 _CASTS = {
     "TINYINT": pa.int8(),
@@ -88,26 +88,27 @@ def value_of(
         return -value(node.this)
     if isinstance(node, exp.Coalesce):
         first = value(node.this)
-        return _as_computed(first).coalesce(*map(value, node.expressions))
+        return as_computed(first).coalesce(*map(value, node.expressions))
     if isinstance(node, exp.Cast):
         kind = _CASTS.get(node.to.this.name)
         if kind is None:
             raise refuse(node, f"casts to a type that is not supported; the types are {', '.join(_CASTS)}")
         if node.to.expressions:  # engines differ in whether a cast truncates texts
             raise refuse(node, "casts to a type with a length or a precision, which is not supported in where")
-        inner = _as_computed(value(node.this))
+        inner = as_computed(value(node.this))
         return inner.try_cast(kind) if isinstance(node, exp.TryCast) else inner.cast(kind)
     if isinstance(node, _BINARY):
-        return _binary(node, _as_computed(value(node.this)), value(node.expression))
+        return _binary(node, as_computed(value(node.this)), value(node.expression))
     name = _function_name(node)
     assert name is not None
     operand = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
     while isinstance(operand, (exp.TsOrDsToDate, exp.TsOrDsToTimestamp)):
         operand = operand.this
-    return _as_computed(value(operand)).function(name)
+    return as_computed(value(operand)).function(name)
 
 
-def _as_computed(value: Any) -> Computed:
+def as_computed(value: Any) -> Computed:
+    """The operand of ``value_of`` as a computed value, also if it is a literal."""
     return value if isinstance(value, Computed) else Computed(pc.scalar(value))
 
 
@@ -120,6 +121,6 @@ def _binary(node: Any, left: Computed, right: Any) -> Computed:
     }
     if type(node) in arithmetic:
         return arithmetic[type(node)](left, right)
-    parts = [left._expression(), _as_computed(right)._expression(), pc.scalar("")]
+    parts = [left._expression(), as_computed(right)._expression(), pc.scalar("")]
     joined = pc.Expression._call("binary_join_element_wise", parts, pc.JoinOptions())
     return Computed(joined, strict=is_strict(left) and is_strict(right))
