@@ -23,7 +23,7 @@ from orcidx.predicate.arrow_expression import expression_of_form, from_expressio
 from orcidx.predicate.comparisons import COMPARISONS, Comparisons
 from orcidx.predicate.computed import comparison_of
 from orcidx.predicate.fold import Part, fold
-from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate
+from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate, canonical_literal
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
 
@@ -140,6 +140,8 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
 def _literal_to_json(value: Any) -> Any:
     if value is None or isinstance(value, (bool, str, int)):
         return value
+    if isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0:  # a Timestamp of pandas
+        value = canonical_literal(pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC")))
     for kind, name, convert in _TO_JSON:
         if isinstance(value, kind):
             return {name: convert(value)}

@@ -142,6 +142,15 @@ def test_what_is_no_predicate_is_refused(attempt, message):
         attempt()
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Oslo"])
+def test_a_timestamp_of_pandas_keeps_its_nanoseconds_in_json(zone):
+    pandas = pytest.importorskip("pandas")
+    moment = pandas.Timestamp("2020-07-01 00:00:00.123456789", tz=zone)
+    again = predicate_from_json(json.loads(json.dumps(predicate_to_json(col("t") == moment))))
+    exact = pa.scalar(moment.value, pa.timestamp("ns", zone and "UTC"))
+    assert again == (col("t") == exact)
+
+
 def test_an_expression_of_pyarrow_has_a_json_form():
     predicate = parse(pc.field("a") * 2 > 1) & (col("b") == b"\xff")
     again = predicate_from_json(json.loads(json.dumps(predicate_to_json(predicate))))
