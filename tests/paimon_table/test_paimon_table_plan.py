@@ -489,6 +489,34 @@ def test_bucket_pruning(table: PaimonTable) -> None:
     assert len(opened.plan(col("k") != keys[0]).tasks) == 4
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "values"),
+    [
+        ("INT", "BIGINT", [-1, -5, 3, -7]),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", [datetime.datetime(2026, 1, day) for day in (1, 2, 3, 4)]),
+        ("DECIMAL(10, 2)", "DECIMAL(20, 2)", [decimal.Decimal(text) for text in ("1.25", "7.50", "-3.00")]),
+    ],
+)
+def test_files_are_not_skipped_by_the_bucket_if_the_type_of_the_key_has_changed(
+    table: PaimonTable, old: str, new: str, values: list[Any]
+) -> None:
+    options = {"bucket": "4", "bucket-key": "k"}
+    table.schema({0: ("k", old), 1: ("v", "INT")}, options=options)
+    kind = parse_type(old)
+    keys = pa.array(values, kind.arrow_type)
+    buckets = bucket_of_hash(key_hash(pa.record_batch([keys], ["k"]), [kind]), 4).tolist()
+    for bucket in set(buckets):
+        places = [i for i, found in enumerate(buckets) if found == bucket]
+        data = pa.table({"k": keys.take(places), "v": pa.array(places, pa.int32())})
+        name = f"data-{bucket}.orc"
+        table.add(name, data, directory=f"bucket-{bucket}", _BUCKET=bucket, _TOTAL_BUCKETS=4)
+    table.schema({0: ("k", new), 1: ("v", "INT")}, options=options)
+    table.commit()
+    opened = open_table(table.path)
+    for i, value in enumerate(values):
+        assert opened.scan(where=col("k") == value).to_table()["v"].to_pylist() == [i]
+
+
 def key_table(table: PaimonTable, files: list[tuple[int, int, int, int]], **options: str) -> Any:
     """Makes a keyed table. A file is (level, smallest key, largest key, deletions)."""
     table.schema({0: ("k", "INT NOT NULL"), 1: ("v", "INT")}, primary_keys=("k",), options=options)

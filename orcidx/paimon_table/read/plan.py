@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orcidx.errors import CorruptFile, FileGone, Unsupported, located
+from orcidx.paimon.data_types import DataField
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon.deletion_vector_files import read_deletion_vector
 from orcidx.paimon_table.metadata.manifest import FileEntry, ManifestInfo, RowStats
-from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, map_fields
+from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, map_fields, same_type
 from orcidx.paimon_table.read.bucket_pruning import bucket_filter
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds, partition_bounds, stats_bounds, value_bounds
 from orcidx.paimon_table.read.raw_files import hides_level_zero, merging_needed
@@ -367,14 +368,20 @@ class _Planner:
         if buckets is None:
             return
         other = _KnownReason(Reason("bucket", "", "the hash of the key in the condition belongs to another bucket"))
-        names = [field.name for field in self.schema.bucket_fields]
+        fields = self.schema.bucket_fields
 
         def reason(_: int, file: TableFile) -> _KnownReason | None:
-            if any(self._as_stored(file, name) for name in names):
+            if any(self._as_stored(file, field.name) for field in fields) or not self._has_types(file, fields):
                 return None
             return None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other
 
         self._keep(reason)
+
+    def _has_types(self, file: TableFile, fields: Sequence[DataField]) -> bool:
+        """Whether the file was written with the same types of these fields. The hash of a key depends on its type."""
+        with located(file=file.path):
+            types = {field.id: field.type for field in self.schema_of(file.schema_id).fields}
+        return all(field.id in types and same_type(types[field.id], field.type) for field in fields)
 
     def prune_statistics(self, bound: BoundPredicate) -> None:
         files, fields = self.files, self.schema.by_name
