@@ -527,6 +527,18 @@ def test_top_uses_the_range_bitmap(table: PaimonTable) -> None:
     assert batches.metrics.rows_considered == 5
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_top_takes_zeros_of_both_signs_as_equal_with_a_range_bitmap(table: PaimonTable, kind: str) -> None:
+    table.schema({0: ("x", kind), 1: ("id", "INT")})
+    number = pa.float32() if kind == "FLOAT" else pa.float64()
+    data = pa.table({"x": pa.array([0.0, -0.0, -1.0], number), "id": pa.array([3, 2, 1], pa.int32())})
+    index = build_file_index(data, {"range-bitmap": {"x": {}}})
+    table.add("data.orc", data, _EMBEDDED_FILE_INDEX=index.to_bytes())
+    table.commit()
+    first = open_table(table.path).scan(top=[("x", "desc", "last"), "id"], limit=1).to_table()
+    assert first["id"].to_pylist() == [2]
+
+
 def test_top_on_other_types(table: PaimonTable) -> None:
     table.schema({0: ("b", "BOOLEAN"), 1: ("d", "DECIMAL(5, 2)"), 2: ("s", "BYTES"), 3: ("t", "TIMESTAMP(6)")})
     moments = [datetime.datetime(2024, 1, day) for day in (3, 1, 2)]

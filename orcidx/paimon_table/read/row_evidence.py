@@ -105,8 +105,11 @@ class RowEvidence:
         key as the last of these rows."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
-        if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
-            return kept  # the index orders CHAR values with their trailing blanks
+        if entry.file_field is None or not entry.is_same or kept.count <= k:
+            return kept
+        # The index orders CHAR values with their trailing blanks, and -0.0 before 0.0.
+        if entry.field.type.root in ("CHAR", "FLOAT", "DOUBLE"):
+            return kept
         verdict = index.top_k(
             entry.file_field.name,
             k,
