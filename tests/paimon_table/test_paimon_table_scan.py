@@ -304,6 +304,36 @@ def test_widened_and_nested_types(table: PaimonTable, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
+def test_fields_inside_a_row_go_by_id_if_the_arrow_type_is_the_same(table: PaimonTable, form: str) -> None:
+    def schema(a: int, b: int) -> None:
+        row = row_type({a: ("a", "INT"), b: ("b", "INT")})
+        array, mapped = {"type": "ARRAY", "element": row}, {"type": "MAP", "key": "STRING", "value": row}
+        table.schema({0: ("s", row), 1: ("l", array), 2: ("m", mapped)})
+
+    schema(10, 11)
+    item = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+    value = {"a": 10, "b": 20}
+    data = {
+        "s": pa.array([value, None], item),
+        "l": pa.array([[value, None], None], pa.list_(item)),
+        "m": pa.array([[("k", value)], None], pa.map_(pa.string(), item)),
+    }
+    table.add(f"old.{form}", pa.table(data))
+    none = {"s": None, "l": None, "m": None}
+    for a, b, expected in [(12, 11, {"a": None, "b": 20}), (11, 10, {"a": 20, "b": 10})]:
+        schema(a, b)
+        table.commit()
+        opened = open_table(table.path)
+        assert opened.scan().to_table().to_pylist() == [
+            {"s": expected, "l": [expected, None], "m": [("k", expected)]},
+            none,
+        ]
+        found = col("s")["a"] == 20
+        assert opened.scan(["s"], found).to_table().to_pylist() == ([{"s": expected}] if a == 11 else [])
+        assert opened.scan(["s"], col("s")["b"] == expected["b"]).to_table().to_pylist() == [{"s": expected}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_times_of_day_are_numbers_in_orc(table: PaimonTable, form: str) -> None:
     table.schema({0: ("t", "TIME(3)"), 1: ("n", "INT")})
     millis = pa.array([0, 43_200_001, None], pa.int32())

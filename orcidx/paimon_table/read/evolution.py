@@ -125,7 +125,8 @@ def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.D
 
     Raises ``ValueOutOfRange`` for a value that ``target`` cannot hold.
     """
-    if array.type == target:
+    # Fields inside a ROW are found by their ids, which the Arrow type does not have.
+    if array.type == target and (not pa.types.is_nested(target) or same_type(file, table)):
         return array
     if file.root == "ROW" and pa.types.is_struct(target):
         return _convert_row(array, file, table, target)
