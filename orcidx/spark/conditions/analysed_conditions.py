@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.fold import rewritten
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.types.argument_types import JavaObject
 from orcidx.spark.types.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
@@ -143,12 +145,12 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     plan = _folded(plan, condition, jvm)
     nodes = _nodes(plan.condition(), columns, collated)
     if not untestable and not any(map(_uses_current_time, parts)):
-        return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
+        return Condition(rewritten(condition_of_json(nodes, load_zone(clock_zone)), in_micros), named)
     folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
         return Condition(_ANY, named, (*untestable, "its value depends on the time of each action")[0])
     may = _testable_predicate(parts, folded, reasons, load_zone(clock_zone))
-    return Condition(may, named, untestable=untestable)
+    return Condition(rewritten(may, in_micros), named, untestable=untestable)
 
 
 def pushed_predicate(

@@ -9,14 +9,14 @@ own filter to the result, and a delete with this condition is refused."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
-from orcidx.predicate.fold import Part, rewritten
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate import Predicate
+from orcidx.predicate.fold import rewritten
 from orcidx.spark.conditions.analysed_conditions import pushed_predicate
+from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.sessions.spark_session import is_connect
@@ -83,7 +83,7 @@ class TextCondition:
             filtered, names, self.clock_zone, collated=collated(schema), once=self.once
         )
         chars = frozenset(one.name for one in schema.fields if one.metadata)
-        return PushedCondition(rewritten(may, _in_micros), exact, columns, chars & columns, of_files)
+        return PushedCondition(rewritten(may, in_micros), exact, columns, chars & columns, of_files)
 
     def _on_connect(self, schema: StructType) -> PushedCondition:
         filtered_by(self.spark.createDataFrame([], schema), self.text)
@@ -119,32 +119,3 @@ def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
         if is_connect(frame.sparkSession):
             filtered.schema  # noqa: B018  (Spark Connect analyses the condition when the schema is requested)
     return filtered
-
-
-def _in_micros(part: Part) -> Any:
-    """Rewrites a comparison with a time for the nanoseconds in files. Spark truncates stored nanoseconds to
-    microseconds before it compares."""
-    if not isinstance(part, Leaf) or not any(isinstance(one, ExactTime) for one in part.literals):
-        return part
-    plain = replace(part, negated=False)
-    times = [one for one in part.literals if isinstance(one, ExactTime)]
-    if part.op in (Op.LE, Op.GT):
-        found: Predicate = replace(plain, op=Op.LT if part.op is Op.LE else Op.GE, literals=(_next(times[0]),))
-    elif part.op in (Op.EQ, Op.IN):
-        within = (all_of(_time_leaf(part, Op.GE, one), _time_leaf(part, Op.LT, _next(one))) for one in times)
-        found = any_of(*within, *([Constant(None)] if len(times) < len(part.literals) else []))
-    elif part.op is Op.EQ_NULL_SAFE:
-        window = all_of(_time_leaf(part, Op.GE, times[0]), _time_leaf(part, Op.LT, _next(times[0])))
-        found = all_of(Leaf(part.path, Op.IS_NULL, (), True), window)
-    else:
-        found = plain
-    return ~found if part.negated else found
-
-
-def _time_leaf(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
-    return Leaf(leaf.path, op, (time,))
-
-
-def _next(time: ExactTime) -> ExactTime:
-    """Returns the time one microsecond later."""
-    return replace(time, nanos=time.nanos + 1000)

@@ -20,7 +20,9 @@ from pyspark.sql.types import StructType
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import Predicate, all_of, keep_bindable
 from orcidx.predicate.adapters import from_spark
+from orcidx.predicate.fold import rewritten
 from orcidx.scanner.scan import Scan
+from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
 from orcidx.spark.query.parts import split_orc, split_paimon
 from orcidx.spark.query.plan import Plan, assign, begin_plan
@@ -225,7 +227,8 @@ class OrcidxReader(DataSourceReader):
     def _where(self, schema: pa.Schema) -> Predicate | None:
         """Joins the filters that Spark has pushed and the option ``where`` by AND. The option may name columns that are
         not in Spark's schema."""
-        pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
+        filters = rewritten(from_spark(self.filters), in_micros)
+        pushed = keep_bindable(filters, schema, case_sensitive=self.query.case_sensitive)
         where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
         return where
 
