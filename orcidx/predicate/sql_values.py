@@ -107,7 +107,7 @@ def value_of(
     return as_computed(value(operand)).function(name)
 
 
-def as_computed(value: Any) -> Computed:
+def as_computed(value: object) -> Computed:
     """The operand of ``value_of`` as a computed value, also if it is a literal."""
     return value if isinstance(value, Computed) else Computed(pc.scalar(value))
 
