@@ -27,6 +27,7 @@ from orcidx.predicate.nodes import (
     External,
     Leaf,
     Op,
+    PaddedLeaf,
     Predicate,
     all_of,
     any_of,
@@ -189,7 +190,11 @@ class _Binder:
     def _leaf(self, leaf: Leaf) -> Bound:
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
-        column = _Column(leaf, path, kind, self.nan, self.char_lengths.get(path))
+        char_length = self.char_lengths.get(path)
+        equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
+        if char_length is not None and isinstance(leaf, PaddedLeaf) and not equality:
+            return Constant(True)
+        column = _Column(leaf, path, kind, self.nan, char_length)
         if self.relaxed is None:
             return column.bind()
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
@@ -39,6 +39,7 @@ __all__ = [
     "Node",
     "Op",
     "Or",
+    "PaddedLeaf",
     "PolarsExpression",
     "Predicate",
     "Where",
@@ -168,7 +169,7 @@ class Leaf(Node):
             raise InvalidQuery(f"{self.op.value} takes {wanted} literal(s), not {len(self.literals)}")
 
     def __invert__(self) -> Leaf:
-        return Leaf(self.path, self.op, self.literals, not self.negated)
+        return replace(self, negated=not self.negated)
 
     def of_null(self) -> Constant:
         """The result of the leaf if the column is null in every row."""
@@ -179,7 +180,13 @@ class Leaf(Node):
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         # 1, 1.0 and True are equal in Python, but they are different literals. All NaN values are the same literal.
-        return self.path, self.op, self.negated, tuple((type(x), "nan" if x != x else x) for x in self.literals)
+        return (
+            type(self),
+            self.path,
+            self.op,
+            self.negated,
+            tuple((type(x), "nan" if x != x else x) for x in self.literals),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Leaf) and self._key == other._key
@@ -211,6 +218,14 @@ class Leaf(Node):
         if self.op is Op.IS_NULL and self.negated:
             return f"{column}.is_not_null()"
         return f"{'~' if self.negated else ''}{column}.{self.op.value}({shown})"
+
+
+class PaddedLeaf(Leaf):
+    """A leaf of an engine that compares CHAR values with their trailing spaces, and that evaluates the condition again.
+
+    A leaf of orcidx ignores these spaces. Whether a column has type CHAR is known for each file. If it has, binding
+    keeps ``EQ`` and ``IN`` that are not negated, because they keep every row that the engine keeps. Other operators
+    become True."""
 
 
 _LITERAL_COUNTS = {

@@ -26,6 +26,7 @@ from orcidx.predicate.nodes import (
     ExactTime,
     Leaf,
     Op,
+    PaddedLeaf,
     Predicate,
     all_of,
     any_of,
@@ -173,7 +174,7 @@ class _Pruning(TreeTranslator):
             raise _NotUnderstood  # Polars sees values floored to the unit
         if not all(value is None or _is_natural(value, kind, domain) for value in literals):
             raise _NotUnderstood
-        return Leaf(path, op, literals, negated)
+        return PaddedLeaf(path, op, literals, negated)
 
 
 def _is_natural(value: Any, kind: pa.DataType, domain: Domain) -> bool:

@@ -285,6 +285,40 @@ def test_polars_pushes_what_indexes_answer(lazy: Any, monkeypatch: Any) -> None:
     assert scans[-1].row_limit == 10
 
 
+SPACES = {
+    "equal": pl.col("c") == "ab",
+    "equal, padded": pl.col("c") == "ab  ",
+    "unequal": pl.col("c") != "ab",
+    "unequal, padded": pl.col("c") != "ab  ",
+    "not in": ~pl.col("c").is_in(["ab", "abcd"]),
+    "negated": ~((pl.col("c") == "ab") | (pl.col("id") < 3)),
+    "greater": pl.col("c") > "ab",
+    "less": pl.col("c") < "ab ",
+    "between": ~pl.col("c").is_between(pl.lit("a"), pl.lit("ab")),
+    "starts": pl.col("c").str.starts_with("ab "),
+    "ends": pl.col("c").str.ends_with(" "),
+    "contains": pl.col("c").str.contains("b ", literal=True),
+    "nested": pl.col("s").struct.field("c") != "ab",
+}
+
+
+@pytest.mark.parametrize("reader", ["reader", "none"])
+@pytest.mark.parametrize("char", ["stored", "padded", "trimmed"])
+def test_polars_compares_the_spaces_of_char(tmp_path: Any, monkeypatch: Any, reader: str, char: Any) -> None:
+    """The first file has strings, and the second file has CHAR values of the same names."""
+    monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
+    monkeypatch.setattr(polars_adapter, "pays", lambda *_, **__: True)
+    texts = ["ab", "abcd", None, "b", "ab "] * 4
+    rows = pa.table({"id": range(20), "c": texts, "s": [{"c": text} for text in texts]})
+    orcidx.write_table(rows, tmp_path / "0.orc")
+    orcidx.write_table(rows, tmp_path / "1.orc", types={"c": "char(4)", "s.c": "char(4)"})
+    for sources in (tmp_path, tmp_path / "1.orc"):
+        lazy = orcidx.scan_polars(sources, char=char)
+        whole = lazy.collect()
+        for name, condition in SPACES.items():
+            assert lazy.filter(condition).collect().equals(whole.filter(condition)), name
+
+
 def test_polars_frames(folder: Any) -> None:
     assert orcidx.scan_polars(folder, batch_size=100).select("id").collect().height == 3 * ROWS
     lazy = orcidx.scan_polars(folder)
