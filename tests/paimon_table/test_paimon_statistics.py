@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.paimon.data_types import DataField, parse_type
+from orcidx.paimon_table.commit.candidate import partition_stats
 from orcidx.paimon_table.data_files.column_statistics import ManifestStatistics, StatsMode, stored_stats
-from orcidx.paimon_table.metadata.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.binary_row import BinaryRow, write_binary_row
 
 TEXT = st.text(st.sampled_from("ab\x00\x7fé߿ࠀ☃\ud7ff\ue000\uffff\U00010000\U0010ffff"), max_size=8)
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -98,3 +100,20 @@ def test_statistics_are_bounds(column: tuple[str, str, list[list[Any]]]) -> None
     assert max(known) <= most
     assert len(least.decode()) <= length
     assert len(most.decode()) <= length
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize(
+    ("values", "least", "greatest"),
+    [
+        ([1.0, math.nan], "1.0", "nan"),
+        ([math.nan, 1.0], "1.0", "nan"),
+        ([0.0, -0.0], "-0.0", "0.0"),
+        ([None], "None", "None"),
+    ],
+)
+def test_partition_statistics_order_floats_as_java_does(kind, values, least, greatest):
+    types = [parse_type(kind)]
+    found = partition_stats(types, [write_binary_row(types, [value]) for value in values])
+    bounds = [BinaryRow(found[name]).values(types)[0] for name in ("_MIN_VALUES", "_MAX_VALUES")]
+    assert [str(one) for one in bounds] == [least, greatest]

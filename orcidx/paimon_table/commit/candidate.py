@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -242,7 +243,12 @@ def partition_stats(types: Sequence[DataType], partitions: Sequence[bytes]) -> d
     columns = list(zip(*rows)) if types else []
     known = [[value for value in column if value is not None] for column in columns]
     return {
-        "_MIN_VALUES": write_binary_row(types, [min(values, default=None) for values in known]),
-        "_MAX_VALUES": write_binary_row(types, [max(values, default=None) for values in known]),
+        "_MIN_VALUES": write_binary_row(types, [min(values, key=_java_order, default=None) for values in known]),
+        "_MAX_VALUES": write_binary_row(types, [max(values, key=_java_order, default=None) for values in known]),
         "_NULL_COUNTS": [len(rows) - len(values) for values in known],
     }
+
+
+def _java_order(value: Any) -> Any:
+    """A key that sorts floats as Java does: -0.0 comes before 0.0, and NaN comes last."""
+    return (math.isnan(value), value, math.copysign(1, value)) if isinstance(value, float) else value
