@@ -101,7 +101,8 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
     if kind is TypeKind.DATE:
         return blob(7, sint(1, values[0]) + sint(2, values[1]))
     if kind in _TIMESTAMPS:
-        return blob(9, _timestamps(values, unit))
+        bounds = _timestamps(values, unit)
+        return blob(9, bounds) if bounds else b""
     if kind in _LENGTHS:
         return blob(12, uint(1, values[0]) + uint(2, values[1]) + uint(3, values[2]))
     return b""
@@ -127,13 +128,14 @@ def _decimal(number: int, value: int, scale: int) -> bytes:
 
 
 def _timestamps(values: tuple[int, int], unit: str) -> bytes:
+    """The bounds of timestamps. The result is empty if a bound does not fit into 64-bit milliseconds."""
     per = _PER_SECOND[unit]
     least, greatest = values[0] * 10**9 // per, values[1] * 10**9 // per
     if least < 0:
         least = least // 10**9 * 10**9
     (first, first_nanos), (last, last_nanos) = divmod(least, 10**6), divmod(greatest, 10**6)
     if not (first >= -(1 << 63) and last < 1 << 63):
-        return sint(3, max(first, -(1 << 63))) + sint(4, min(last, (1 << 63) - 1))
+        return b""
     message = sint(3, first) + sint(4, last)
     if first_nanos:
         message += uint(5, first_nanos + 1)

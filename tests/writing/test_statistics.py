@@ -17,6 +17,9 @@ from writing.written_tables import NULLS, table, written
 
 import orcidx
 from orcidx import col
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc_writer.messages import uint
+from orcidx.orc_writer.statistics import ColumnSummary, statistics_message
 from orcidx.planner import bloom_choice
 
 
@@ -233,3 +236,9 @@ def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
             ruled_out += scan.explain().skipped_by.get("bloom filter", 0)
     # This counts rows. The bounds of some row groups exclude rows, too.
     assert ruled_out > 5 * groups * each * (0.4 if name == "byte" else 0.6), ruled_out
+
+
+def test_timestamps_beyond_64_bit_milliseconds_have_no_bounds():
+    for bounds in ((-9_300_000_000_000_000, 5), (5, 9_300_000_000_000_000), (9_300_000_000_000_000,) * 2):
+        summary = ColumnSummary(2, False, bounds)
+        assert statistics_message(summary, TypeKind.TIMESTAMP, unit="s") == uint(1, 2) + uint(10, False)
