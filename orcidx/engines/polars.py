@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -201,7 +201,9 @@ class _Source:
         if request.row_numbers is not None:  # row numbers have no index
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
-        if pushed := [one for one in (_carried(each, schema) for each in filters) if one != Constant(True)]:
+        if pushed := [
+            one for one in (_carried(each, schema, request.options.nan) for each in filters) if one != Constant(True)
+        ]:
             pruning = all_of(*pushed)
             if pays(replace(self.scan, request=replace(request, where=pruning)), most_kept=MOST_KEPT):
                 where = pruning if where is None else all_of(where, pruning)
@@ -234,7 +236,7 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
     return frame
 
 
-def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
+def _carried(predicate: pl.Expr, schema: pa.Schema, nan: Literal["ieee", "largest"]) -> Any:
     """Returns the part of a Polars predicate that orcidx can use for pruning. It is True if orcidx does not know the
     form of the predicate."""
     import polars as pl
@@ -244,6 +246,6 @@ def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
     except (pl.exceptions.PolarsError, ValueError):  # the predicate has, for example, a Python function
         return Constant(True)
     try:
-        return from_polars(tree, schema)
+        return from_polars(tree, schema, nan=nan)
     except InvalidQuery:
         return Constant(True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -53,12 +53,13 @@ class _NotUnderstood(Exception):
     """Raised in this module for a part of the tree that is not used for pruning."""
 
 
-def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
-    """A predicate that is TRUE wherever the Polars predicate is true. Bind it with ``nan="largest"``.
+def from_polars(tree: Any, schema: pa.Schema, *, nan: Literal["ieee", "largest"] = "largest") -> Predicate:
+    """A predicate that is TRUE wherever the Polars predicate is true. Bind it with the same ``nan``.
 
-    ``tree`` is the parsed JSON, and ``schema`` is the Arrow schema that Polars sees.
+    ``tree`` is the parsed JSON, and ``schema`` is the Arrow schema that Polars sees. In Polars, NaN is the largest
+    value. So with ``nan="ieee"``, comparisons of floats become True.
     """
-    return keep_bindable(_Pruning(schema).visit(tree, negated=False), schema)
+    return keep_bindable(_Pruning(schema, nan).visit(tree, negated=False), schema)
 
 
 class TreeTranslator:
@@ -149,8 +150,9 @@ class TreeTranslator:
 
 
 class _Pruning(TreeTranslator):
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, nan: str) -> None:
         self.schema = schema
+        self.nan = nan
 
     def visit(self, node: Any, *, negated: bool) -> Predicate:
         try:
@@ -166,12 +168,14 @@ class _Pruning(TreeTranslator):
         return any_of(leaf, Leaf(path, Op.IS_NULL))
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
-        """Translates a leaf. Raises ``_NotUnderstood`` if Polars casts the leaf's literals or floors the values of its
-        column."""
+        """Translates a leaf. Raises ``_NotUnderstood`` if Polars casts the leaf's literals, floors the values of its
+        column, or orders NaN differently."""
         kind = resolve_column(path, self.schema)[1]
         domain = domain_of(kind)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
             raise _NotUnderstood  # Polars sees values floored to the unit
+        if domain is Domain.FLOAT and self.nan != "largest":
+            raise _NotUnderstood
         if not all(value is None or _is_natural(value, kind, domain) for value in literals):
             raise _NotUnderstood
         return PaddedLeaf(path, op, literals, negated)

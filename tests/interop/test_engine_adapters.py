@@ -319,6 +319,29 @@ def test_polars_compares_the_spaces_of_char(tmp_path: Any, monkeypatch: Any, rea
             assert lazy.filter(condition).collect().equals(whole.filter(condition)), name
 
 
+@pytest.mark.parametrize("reader", ["reader", "none"])
+@pytest.mark.parametrize("nan", ["ieee", "largest"])
+def test_polars_orders_nan_in_every_scan(tmp_path: Any, monkeypatch: Any, reader: str, nan: Any) -> None:
+    monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
+    monkeypatch.setattr(polars_adapter, "pays", lambda *_, **__: True)
+    numbers = [1.0, math.nan, None, 7.0]
+    rows = pa.table({"id": range(4), "x": numbers, "s": [{"x": number} for number in numbers]})
+    orcidx.write_table(rows, tmp_path / "a.orc")
+    lazy = orcidx.scan_polars(tmp_path, nan=nan)
+    whole = lazy.collect()
+    for x in (pl.col("x"), pl.col("s").struct.field("x")):
+        for condition in (
+            x > 5,
+            ~(x < 5),
+            ~x.is_between(0, 5),
+            ~(x.is_nan() | (x <= 1)),
+            x.is_in([1.0, math.nan]),
+            x == pl.lit(math.nan),
+            (x >= 7) & (pl.col("id") < 3),
+        ):
+            assert lazy.filter(condition).collect().equals(whole.filter(condition)), condition
+
+
 def test_polars_frames(folder: Any) -> None:
     assert orcidx.scan_polars(folder, batch_size=100).select("id").collect().height == 3 * ROWS
     lazy = orcidx.scan_polars(folder)
