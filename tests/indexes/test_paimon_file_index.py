@@ -425,17 +425,12 @@ def test_a_leaf_tells_which_index_said_what() -> None:
 def test_an_index_is_asked_about_its_own_columns() -> None:
     index, every = mixed_index(("bitmap",)), RowSelection.all(MIXED.num_rows)
     leaf: Any = bind(col("i") == 2, MIXED.schema).root
-    found = IndexEvidence(index, "bitmap", MIXED.num_rows, orcidx.ReadOptions()).test(leaf, every)
+    evidence = IndexEvidence(index, "bitmap", MIXED.num_rows, orcidx.ReadOptions())
+    found = evidence.test(leaf, every)
     assert found is not None
     assert found.may.positions().tolist() == np.flatnonzero(MIXED["i"].to_numpy(zero_copy_only=False) == 2).tolist()
-    assert (
-        IndexEvidence(index, "bitmap", MIXED.num_rows, orcidx.ReadOptions()).test(replace(leaf, path=("other",)), every)
-        is None
-    )
-    assert (
-        IndexEvidence(index, "bitmap", MIXED.num_rows, orcidx.ReadOptions()).test(replace(leaf, path=("i", "x")), every)
-        is None
-    )
+    assert evidence.test(replace(leaf, path=("other",)), every) is None
+    assert evidence.test(replace(leaf, path=("i", "x")), every) is None
 
 
 def test_top_rows_with_a_filter() -> None:
