@@ -201,9 +201,8 @@ class _Source:
         if request.row_numbers is not None:  # row numbers have no index
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
-        if pushed := [
-            one for one in (_carried(each, schema, request.options.nan) for each in filters) if one != Constant(True)
-        ]:
+        carried = (_carried(each, schema, request.options.nan) for each in filters)
+        if pushed := [one for one in carried if one != Constant(True)]:
             pruning = all_of(*pushed)
             if pays(replace(self.scan, request=replace(request, where=pruning)), most_kept=MOST_KEPT):
                 where = pruning if where is None else all_of(where, pruning)

@@ -27,11 +27,11 @@ from orcidx.predicate.nodes import (
     External,
     Leaf,
     Op,
-    PaddedLeaf,
     Predicate,
     all_of,
     any_of,
 )
+from orcidx.predicate.padded_leaf import PaddedLeaf
 from orcidx.predicate.ranges import with_ranges
 from orcidx.predicate.tried_casts import taken_out
 

@@ -39,7 +39,6 @@ __all__ = [
     "Node",
     "Op",
     "Or",
-    "PaddedLeaf",
     "PolarsExpression",
     "Predicate",
     "Where",
@@ -218,14 +217,6 @@ class Leaf(Node):
         if self.op is Op.IS_NULL and self.negated:
             return f"{column}.is_not_null()"
         return f"{'~' if self.negated else ''}{column}.{self.op.value}({shown})"
-
-
-class PaddedLeaf(Leaf):
-    """A leaf of an engine that compares CHAR values with their trailing spaces, and that evaluates the condition again.
-
-    A leaf of orcidx ignores these spaces. Whether a column has type CHAR is known for each file. If it has, binding
-    keeps ``EQ`` and ``IN`` that are not negated, because they keep every row that the engine keeps. Other operators
-    become True."""
 
 
 _LITERAL_COUNTS = {

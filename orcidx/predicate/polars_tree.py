@@ -26,12 +26,12 @@ from orcidx.predicate.nodes import (
     ExactTime,
     Leaf,
     Op,
-    PaddedLeaf,
     Predicate,
     all_of,
     any_of,
     canonical_literal,
 )
+from orcidx.predicate.padded_leaf import PaddedLeaf
 
 __all__ = ["TreeTranslator", "entry_of", "from_polars", "literal_of", "path_of"]
 
