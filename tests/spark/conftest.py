@@ -49,3 +49,17 @@ def engine_of_own_tasks(request: pytest.FixtureRequest) -> Iterator[None]:
     session.conf.set("spark.orcidx.engine", "orcidx")
     yield
     session.conf.unset("spark.orcidx.engine")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def time_for_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets scans use all indexes, however long this takes. On a busy machine a scan would otherwise stop using indexes,
+    and the number of files that are left would depend on the clock. ``test_survivors`` tests the limits themselves."""
+    if request.module.__name__.endswith("test_survivors"):
+        yield
+        return
+    survivors = pytest.importorskip("orcidx.spark.conditions.survivors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(survivors, "PATIENCE_SECONDS", 600.0)
+        patch.setattr(survivors, "FAR_PATIENCE_SECONDS", 600.0)
+        yield
