@@ -28,12 +28,12 @@ from orcidx.orc_writer.messages import row_index_message
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
-from orcidx.rewriting.merged_statistics import with_bytes_on_disk
+from orcidx.rewriting.merged_statistics import with_bytes_on_disk, without_values
 from orcidx.rewriting.sources import rows_in
 from orcidx.rewriting.stripes import CannotPatch, Framing, StoredStripe, data_sizes, index_entries
 from orcidx.storage import Source
 
-__all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trusted"]
+__all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "has_no_scale", "is_trusted"]
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _GREGORIAN_START = -141_427
@@ -71,6 +71,12 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
         return False
     # Older versions of Java ORC stored other keys in the bloom filters of dates and timestamps (ORC-101, ORC-135).
     return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES
+
+
+def has_no_scale(node: OrcType) -> bool:
+    """Whether a column is a DECIMAL of precision 0. The column is read in a chosen scale, which may drop stored digits.
+    Values without these digits must not get into statistics and bloom filters."""
+    return node.kind is TypeKind.DECIMAL and node.precision == 0
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,7 @@ class Indexer:
             return replace(data, streams=streams, encodings=encodings), []
         sizes = data_sizes(streams)
         by_id = {numbers[number]: message for number, message in enumerate(made.statistics)}
+        by_id |= {node.id: without_values(by_id[node.id]) for node in self.reader.root.walk() if has_no_scale(node)}
         statistics = [with_bytes_on_disk(by_id[column], sizes[column]) for column in range(len(by_id))]
         return replace(data, streams=streams, encodings=encodings, statistics=statistics), statistics
 
@@ -199,7 +206,8 @@ class Indexer:
                 f"the row index has {len(matrix)} row groups instead of {len(starts)}", column=node.dotted
             )
         columns = [matrix[:, i] for i in range(matrix.shape[1])]
-        return row_index_message(columns, [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
+        statistics = [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())]
+        return row_index_message(columns, [*map(without_values, statistics)] if has_no_scale(node) else statistics)
 
     def _check_days(self, batch: pa.RecordBatch) -> None:
         """Checks that data of a hybrid calendar may be marked as proleptic. All its days must be the same in both

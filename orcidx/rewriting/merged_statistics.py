@@ -19,7 +19,7 @@ from orcidx.orc.wire import Message, TypedPart
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 from orcidx.orc_writer.statistics import LARGEST_SUM
 
-__all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
+__all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk", "without_values"]
 
 COUNT, HAS_NULL, ON_DISK = 1, 10, 11
 _REPLACED = ("\ufffd".encode(), "\ufffe".encode())
@@ -201,6 +201,12 @@ def with_bytes_on_disk(message: bytes, size: int) -> bytes:
         else:
             kept.append(message[start:stop])
     return b"".join(kept) + uint(ON_DISK, size) if found else message
+
+
+def without_values(message: bytes) -> bytes:
+    """Returns the message with counts only, without the minimum, the maximum and the sum."""
+    counts = (COUNT, HAS_NULL, ON_DISK)
+    return b"".join(message[start:stop] for number, start, stop in _fields(message) if number in counts)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, int]]:

@@ -24,12 +24,13 @@ from orcidx.orc.file_statistics import column_statistics
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
 from orcidx.orc.reader import OrcReader
+from orcidx.orc.types import OrcType
 from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import Identity, own_identity
 from orcidx.orc_writer.options import WriteOptions, utf8_metadata
-from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, is_trusted
+from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, has_no_scale, is_trusted
 from orcidx.rewriting.merged_statistics import has_counts
 from orcidx.rewriting.ordering import Order
 from orcidx.rewriting.sources import InputFile
@@ -125,6 +126,8 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
         or one.reader.facts.compression is not framing.kind
         or (framing.compressor is not None and one.reader.facts.block_size > framing.block_size)
     )
+    without, notes = _left_out(nodes[id] for id in sorted(blooms) if id in nodes)
+    blooms, plan = blooms - without, replace(plan, notes=(*plan.notes, *notes))
     everywhere = [bloom_columns_of(one.reader, one.stripes) for one in inputs if one.stripes]
     missing = {id for id in blooms if any(id not in here for here in everywhere)}
     why_anew = _why_new_indexes(inputs, agree, [nodes[id] for id in sorted(missing)])
@@ -132,6 +135,16 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     if (everything or missing) and not all(has_indexes(one.reader, one.stripes) for one in inputs):
         return encoded(plan, ((why_anew or "bloom filters are added") + ", but a file has no row index",))
     return _patched(plan, recompress, blooms if everything else frozenset(missing), why_anew)
+
+
+def _left_out(nodes: Iterable[OrcType]) -> tuple[frozenset[int], tuple[str, ...]]:
+    """The columns that get no filter if their streams are kept, and a note for each."""
+    found = {node.id: node.dotted for node in nodes if has_no_scale(node)}
+    return frozenset(found), tuple(
+        f"unless rows are encoded, {name!r} gets no bloom filter, because it is a DECIMAL of precision 0, whose digits "
+        "depend on the options of the reader"
+        for name in found.values()
+    )
 
 
 def _patched(

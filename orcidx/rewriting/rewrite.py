@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.keywords import lists_options
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
@@ -22,7 +23,14 @@ from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.patching import patch_files
 from orcidx.rewriting.plan import RewritePlan, RewriteRequest, encoded, plan_rewrite, unions_without_nulls
 from orcidx.rewriting.progress import RowProgress
-from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
+from orcidx.rewriting.sources import (
+    InputFile,
+    find_sources,
+    open_inputs,
+    read_options,
+    same_schema,
+    stored_value_options,
+)
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows, verify_sources
 from orcidx.spellings import counted
@@ -167,7 +175,8 @@ def rewrite(
         The file system in which ``sources`` and ``target`` are paths.
     read : ReadOptions, optional
         How rows are read, if they must be read. For example, ``ReadOptions(timestamp_unit="us")`` is for years beyond
-        the range of nanoseconds, and drops digits below microseconds.
+        the range of nanoseconds, and drops digits below microseconds. If streams are kept, new indexes describe the
+        stored values, and options that change values are not used for them.
     **options
         Fields of ``WriteOptions`` by name. Options that are left out are taken from the sources.
 
@@ -257,6 +266,18 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
             raise InvalidQuery("the target exists; give overwrite=True to replace it", file=place.name)
 
 
+@contextmanager
+def _encoded_if_changed(options: ReadOptions, kept: ReadOptions) -> Iterator[None]:
+    """Raises ``CannotPatch`` if the stored values cannot be read with ``kept``, but perhaps with the caller's
+    ``options``, which change values."""
+    try:
+        yield
+    except (CorruptFile, Unsupported, ValueOutOfRange) as error:
+        if kept == options or (isinstance(error, CorruptFile) and kept.utf8 == options.utf8):
+            raise
+        raise CannotPatch(f"the stored values cannot be indexed: {error.message}") from error
+
+
 @dataclass(frozen=True)
 class _Job:
     """Decides how each file is made, and makes it."""
@@ -298,8 +319,10 @@ class _Job:
                         verify_sources(inputs)
                     seen = encode_rows(inputs, plan, self.request, sink, options=options, advance=shown.advance)
                 else:
+                    kept = stored_value_options(inputs, self.read)
                     fpp = self.request.option("bloom_filter_fpp")
-                    digests = patch_files(inputs, plan, sink, options=options, fpp=fpp, advance=shown.advance)
+                    with _encoded_if_changed(options, kept):
+                        digests = patch_files(inputs, plan, sink, options=kept, fpp=fpp, advance=shown.advance)
                     sink.close()
             except BaseException:
                 sink.abort()
@@ -310,7 +333,7 @@ class _Job:
             elif self.verify:
                 names = {node.id: node.dotted for node in bloom_nodes(inputs[0].reader.root, ("*",))}
                 added = [names[id] for id in sorted(plan.blooms)]
-                verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=options)
+                verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=kept)
             summary = self._summary(target, inputs, plan, draft.source)
             draft.publish()
         return summary

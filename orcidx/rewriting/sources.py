@@ -11,6 +11,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.hive_acid import is_acid_file
+from orcidx.orc.kinds import WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
@@ -22,7 +23,16 @@ from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
 from orcidx.storage import Source, Sources, list_sources
 
-__all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_options", "rows_in", "same_schema"]
+__all__ = [
+    "InputFile",
+    "WriterFacts",
+    "find_sources",
+    "open_inputs",
+    "read_options",
+    "rows_in",
+    "same_schema",
+    "stored_value_options",
+]
 
 
 class InputFile(NamedTuple):
@@ -155,13 +165,29 @@ def rows_in(
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """The options for reading rows without any conversion. Rows that are read with these options and written again have
-    the same values. Files of Spark are read in microseconds. Spark keeps no finer digits, and microseconds cover every
-    year."""
+    """The options for reading rows that are encoded again. The new rows have the same values, unless the caller's
+    ``options`` change values. Files of Spark are read in microseconds."""
     unit = options.timestamp_unit
-    if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):
+    if unit == "ns" and _are_by_spark(inputs):
         unit = "us"
     return options.override(
         strings="string", char="padded", calendar="proleptic", timestamp_ntz=False, wall_clock_zone=None,
         timestamp_unit=unit, encrypted="error",
     )  # fmt: skip
+
+
+def stored_value_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
+    """The options for reading rows of streams that are kept. Indexes of these streams must describe the stored values,
+    so options of the caller that change values are not used."""
+    return read_options(inputs, options).override(
+        timestamp_unit="us" if _are_by_spark(inputs) else "ns", timezone=None, utf8="strict", decimal_rounding="error"
+    )
+
+
+def _are_by_spark(inputs: Sequence[InputFile]) -> bool:
+    """Whether Spark wrote all files. Spark keeps no digits below microseconds, and microseconds cover every year. Spark
+    writes with ORC Java. If another writer has Spark's version in its user metadata, there may be finer digits."""
+    return all(
+        SPARK_VERSION in one.reader.tail.footer.user_metadata and one.reader.facts.writer == WriterKind.JAVA
+        for one in inputs
+    )
