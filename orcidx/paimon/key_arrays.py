@@ -257,7 +257,7 @@ def _times(array: pa.Array, kind: KeyType) -> Any:
         return _integers(array, kind)  # ORC files store a TIME as an integer of milliseconds
     values = value_buffer(array, "i4" if array.type.bit_width == 32 else "i8").astype(np.int64)
     per_second = _PER_SECOND[array.type.unit]
-    return values // (per_second // 1_000) if per_second >= 1_000 else values * 1_000
+    return _whole(array, values, per_second // 1_000, kind) if per_second >= 1_000 else values * 1_000
 
 
 def _floats(array: pa.Array, kind: KeyType) -> Any:
@@ -293,7 +293,7 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
     precision = kind.data_type.precision
     per_second = 1_000 if precision <= 3 else 1_000_000
     if pa.types.is_decimal(array.type) and array.type.scale == 0:
-        return _wide_timestamps(array, per_second)
+        return _wide_timestamps(array, per_second, kind)
     zoned = kind.data_type.root == "TIMESTAMP_LTZ"
     if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
         return None
@@ -301,21 +301,38 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
     if given <= per_second:
         unit = "ms" if per_second == 1_000 else "us"
         return value_buffer(array.cast(pa.timestamp(unit, array.type.tz)), np.int64)
-    values = value_buffer(array, np.int64)
-    keys = values // (given // per_second)
+    return _whole(array, value_buffer(array, np.int64), given // per_second, kind)
+
+
+def _whole(array: pa.Array, values: npt.NDArray[np.int64], per_key: int, kind: KeyType) -> npt.NDArray[np.int64]:
+    """The keys of times. A key is ``per_key`` units of the values. Raises ``InvalidQuery`` if a key would lose digits,
+    unless the keys of the type lose digits in Paimon, too."""
+    keys = values // per_key
     if not kind.loses_digits:
-        lost = keys * (given // per_second) != values
+        lost = keys * per_key != values
         if array.null_count:
             lost &= array.is_valid().to_numpy(zero_copy_only=False)
         if lost.any():
-            raise InvalidQuery(f"a value has more digits than the type {kind.data_type} allows")
+            raise _too_many_digits(kind)
     return keys
 
 
-def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
+def _too_many_digits(kind: KeyType) -> InvalidQuery:
+    if kind.data_type.root == "TIME":
+        return InvalidQuery(
+            "a time of day has digits below a millisecond, but Paimon stores whole milliseconds; cast the column to "
+            "time32('ms')"
+        )
+    return InvalidQuery(f"a value has more digits than the type {kind.data_type} allows")
+
+
+def _wide_timestamps(array: pa.Array, per_second: int, kind: KeyType) -> Any:
     """Converts timestamps that are stored as decimals of nanoseconds, because their nanoseconds do not fit int64."""
     nanos_per_key = NANOS["s"] // per_second
-    keys = [int(value) // nanos_per_key if value is not None else 0 for value in array.to_pylist()]
+    pairs = [divmod(int(value or 0), nanos_per_key) for value in array.to_pylist()]
+    keys = [key for key, _ in pairs]
+    if not kind.loses_digits and any(rest for _, rest in pairs):
+        raise _too_many_digits(kind)
     if any(not -(1 << 63) <= key < 1 << 63 for key in keys):
         raise ValueOutOfRange("a timestamp does not fit 64 bits")
     return np.array(keys, np.int64)

@@ -1,5 +1,6 @@
 """Options that change what a scan reads or how it finds columns. A Paimon file index must not lose rows with them."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow.orc as pa_orc
 import pytest
 
 import orcidx
-from orcidx import paimon
+from orcidx import InvalidQuery, paimon
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import bind_to_index
 
@@ -71,3 +72,24 @@ def test_columns_by_position(tmp_path: Path, kind: str) -> None:
         scan = orcidx.scan([path], where=where, schema=wanted, match="position", file_index={path: index})
         assert scan.to_table() == plain.to_table()
         assert scan.count_rows() == plain.count_rows() > 0
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
+def test_keys_lose_no_digits(kind: str) -> None:
+    """A key is a number of milliseconds or microseconds. If finer digits were dropped, conditions would lose rows."""
+    nanos = pa.decimal128(38, 0)
+    for values, data_type in (
+        (pa.array([36_000_000_500, None], pa.time64("us")), "TIME(6)"),
+        (pa.array([36_000_000_000_500, None], pa.time64("ns")), "TIME(9)"),
+        (pa.array([Decimal(1500), None], nanos), "TIMESTAMP(6)"),
+        (pa.array([Decimal(-1_000_500), None], nanos), "TIMESTAMP(3)"),
+        (pa.array([1500, None], pa.timestamp("ns")), "TIMESTAMP(6)"),
+    ):
+        with pytest.raises(InvalidQuery, match="digits"):
+            paimon.build_index(kind, values, data_type)
+    times = pa.array([36_000_001_000, None], pa.time64("us"))
+    whole = paimon.build_index(kind, times, "TIME(6)").to_bytes()
+    assert whole == paimon.build_index(kind, times.cast(pa.time32("ms")), "TIME(6)").to_bytes()
+    micros = [Decimal(1000), None]
+    wide = paimon.build_index(kind, pa.array(micros, nanos), "TIMESTAMP(6)").to_bytes()
+    assert wide == paimon.build_index(kind, pa.array([1, None], pa.timestamp("us")), "TIMESTAMP(6)").to_bytes()
