@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.keywords import lists_options
-from orcidx.options import OptionsByName, ReadOptions
+from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.paimon.build import Spec, build_from_arrow, columns_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.file_index_options import FileIndexOptions
-from orcidx.scanner.file import open_file
+from orcidx.scanner.file import OrcFile, open_file
 from orcidx.storage import OneSource
 
 __all__ = ["build_file_index"]
@@ -49,7 +52,7 @@ def build_file_index(
     filesystem : object, optional
         A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
     **options
-        Fields of ``ReadOptions`` by name.
+        Fields of ``ReadOptions`` by name. Options that change the values of the rows are refused.
 
     Returns
     -------
@@ -58,7 +61,7 @@ def build_file_index(
     Raises
     ------
     InvalidQuery
-        For an unknown column or option, or for values that do not have their type.
+        For an unknown column or option, for values that do not have their type, or for an option that changes values.
     Unsupported
         For a type that an index does not support.
     ValueOutOfRange
@@ -79,8 +82,47 @@ def build_file_index(
         if useless:
             raise TypeError(f"{', '.join(useless)}: these options are for reading a file, but the source is Arrow data")
         return built
+    for name, value in options.items():
+        if name in _CHANGING and value != getattr(USUAL_OPTIONS, name) and value != "unchecked":
+            raise InvalidQuery(
+                f"{name}={value!r} changes values, but an index must have the stored values; leave out the option"
+            )
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
+        _check_digits(file, columns_of(spec), options)
         reader = file.scan(columns=columns_of(spec), **options).to_reader()
         built = build_from_arrow(reader, spec, types=types)
     assert built is not None
     return built
+
+
+_CHANGING = frozenset({"timezone", "utf8", "decimal_rounding", "calendar"})
+"""Options that change values. ``timestamp_unit`` may be given if no value has finer digits."""
+
+
+def _check_digits(file: OrcFile, columns: Sequence[str], options: OptionsByName) -> None:
+    """Raises ``InvalidQuery`` if the option ``timestamp_unit`` drops digits. Files with timestamps outside of the range
+    of nanoseconds are not checked."""
+    if options.get("timestamp_unit", "ns") == "ns":
+        return
+    wanted = file.scan(columns=columns, **options).schema
+    times = [field.name for field in wanted if _has_timestamps(field.type)]
+    exact: OptionsByName = {**options, "timestamp_unit": "ns"}
+    try:
+        for batch in file.scan(columns=[(name,) for name in times], **exact) if times else ():
+            for name, column in zip(times, batch.columns):
+                try:
+                    column.cast(wanted.field(name).type)
+                except pa.ArrowInvalid as error:
+                    raise InvalidQuery(
+                        f"an index must have the stored values, but with timestamp_unit={options['timestamp_unit']!r} "
+                        f"values lose digits: {error}",
+                        column=name,
+                    ) from None
+    except ValueOutOfRange:
+        return
+
+
+def _has_timestamps(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_timestamps(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_timestamp(kind))

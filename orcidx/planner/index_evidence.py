@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
-from orcidx.paimon.data_types import parse_type
+from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon.registry import FORMATS
 from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Op, Predicate, bind, keep_bindable
@@ -42,11 +42,15 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadO
     """Returns the part of the predicate that an index can decide without the file. ``types`` has the Paimon types of
     the index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones
     are known only during a scan. With ``utf8="replace"`` conditions on text are also replaced, because the index
-    may have other values."""
+    may have other values. The same is done with ``decimal_zero_precision`` for decimals that may
+    have the precision 0 in the file."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNUSED_TYPES}
     if options.utf8 == "replace":
         kinds = {column: kind for column, kind in kinds.items() if not pa.types.is_string(kind.arrow_type)}
+    zero = USUAL_OPTIONS.decimal_zero_precision
+    if tuple(options.decimal_zero_precision) != zero:
+        kinds = {c: kind for c, kind in kinds.items() if kind.root != "DECIMAL" or (kind.precision, kind.scale) != zero}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
     chars: dict[tuple[str, ...], int] = {
         (column,): kind.length for column, kind in kinds.items() if kind.root == "CHAR"
@@ -84,6 +88,11 @@ class IndexEvidence:
                     f"the index has the type {index.data_type}, but the column is read as {leaf.type}, so the index "
                     "is not used"
                 )
+            if leaf.op is not Op.IS_NULL and _has_other_scale(leaf, index.data_type):
+                raise Unsupported(
+                    f"the index has the type {index.data_type}, but the column is read as {leaf.type}, so the index "
+                    "is not used"
+                )
             verdict = index.test(leaf)
             if verdict.rows is None:
                 return None
@@ -111,6 +120,12 @@ def _reads_other_values(leaf: BoundLeaf, options: ReadOptions) -> bool:
     if leaf.domain is Domain.TIMESTAMP:
         return options.timezone is not None
     return leaf.domain is Domain.STRING and options.utf8 == "replace"
+
+
+def _has_other_scale(leaf: BoundLeaf, indexed: DataType) -> bool:
+    """Whether a decimal is read in another scale than its index has. A DECIMAL of precision 0 has no scale of its own,
+    so digits may be missing in the index."""
+    return leaf.domain is Domain.DECIMAL and pa.types.is_decimal(leaf.type) and leaf.type.scale != indexed.scale
 
 
 def index_evidence(index: FileIndex, rows: int, options: ReadOptions) -> tuple[IndexEvidence, ...]:

@@ -74,6 +74,49 @@ def test_columns_by_position(tmp_path: Path, kind: str) -> None:
         assert scan.count_rows() == plain.count_rows() > 0
 
 
+def test_options_that_change_values_are_refused(tmp_path: Path) -> None:
+    """An index describes the stored values. Scans with other options would lose rows."""
+    path = str(tmp_path / "t.orc")
+    nanos = pa.array([1_600_000_000_000_000_500, None], pa.timestamp("ns"))
+    days = pa.array([0, None], pa.timestamp("us"))
+    orcidx.write_table(pa.table({"s": ["a", "b"], "t": nanos, "u": days}), path)
+    spec: dict[str, Any] = {"bitmap": {"s": {}, "u": {}}}
+    changing: list[dict[str, Any]] = [
+        {"timezone": "Europe/Oslo"}, {"utf8": "replace"}, {"decimal_rounding": "half_up"}, {"calendar": "stored"}
+    ]  # fmt: skip
+    for options in changing:
+        with pytest.raises(InvalidQuery, match="changes values"):
+            paimon.build_file_index(path, spec, **options)
+    built = paimon.build_file_index(path, spec, timestamp_unit="us", timezone=None, utf8="unchecked")
+    assert built.to_bytes() == paimon.build_file_index(path, spec, types={"u": "TIMESTAMP(6)"}).to_bytes()
+    with pytest.raises(InvalidQuery, match="lose digits"):
+        paimon.build_file_index(path, {"bitmap": {"t": {}}}, timestamp_unit="us")
+
+
+def test_decimals_without_precision(tmp_path: Path) -> None:
+    """A DECIMAL of precision 0 is read in the scale of an option. An index may lack digits of another scale."""
+    numbers = [Decimal(i * 10**8 + i * 997 + 89).scaleb(-8) for i in range(2000)]
+    path = tmp_path / "d.orc"
+    orcidx.write_table(pa.table({"x": pa.array(numbers, pa.decimal128(38, 8))}), path, compression="uncompressed")
+    content = path.read_bytes()
+    old, new = bytes.fromhex("28263008"), bytes.fromhex("28003000")
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+    file = orcidx.open(path)
+    index = paimon.build_file_index(path, {"bsi": {"x": {}}})
+    for digits in ((38, 2), (38, 6), (38, 18)):
+        value = file.read(decimal_zero_precision=digits)["x"][1234].as_py()
+        for where in (orcidx.col("x") == value, orcidx.col("x") != value, orcidx.col("x") >= value):
+            scan = file.scan([], where, decimal_zero_precision=digits, file_index=index)
+            plain = file.scan([], where, decimal_zero_precision=digits, row_index=False)
+            assert scan.count_rows() == plain.count_rows() > 0
+    types = {"x": "DECIMAL(38, 6)", "y": "DECIMAL(18, 2)"}
+    where = (orcidx.col("x") == 1) & (orcidx.col("y") == 1)
+    for precision, count in (((38, 6), 2), ((38, 18), 1)):
+        bound = bind_to_index(where, types, ReadOptions(decimal_zero_precision=precision))
+        assert len(bound.columns) == count
+
+
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
 def test_keys_lose_no_digits(kind: str) -> None:
     """A key is a number of milliseconds or microseconds. If finer digits were dropped, conditions would lose rows."""
