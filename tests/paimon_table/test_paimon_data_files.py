@@ -16,6 +16,7 @@ from paimon_soak import rows
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, OrcidxError, Unsupported, ValueOutOfRange
 from orcidx.paimon import open_table
+from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source
@@ -128,7 +129,7 @@ def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, 
     at = data.index(b"id", len(data) - 8 - length)
     data[at + bit // 8] ^= 1 << bit % 8
     with pytest.raises(CorruptFile, match=r"Parquet|lacks"):
-        list(read_parquet(describe_source(bytes(data)), ["id"], RowSelection.all(10), batch_size=5))
+        list(read_parquet(describe_source(bytes(data)), {"id": DataType("INT")}, RowSelection.all(10), batch_size=5))
 
 
 @pytest.mark.slow
@@ -142,7 +143,9 @@ def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
         data = bytearray(good)
         data[bit // 8] ^= 1 << bit % 8
         try:
-            found = list(read_parquet(describe_source(bytes(data)), ["id"], RowSelection.all(50), batch_size=7))
+            found = list(
+                read_parquet(describe_source(bytes(data)), {"id": DataType("INT")}, RowSelection.all(50), batch_size=7)
+            )
         except CorruptFile:
             continue
         assert sum(batch.num_rows for batch in found) == 50

@@ -101,12 +101,12 @@ class IndexTask:
         return BuiltIndex(self.identity, None, sidecar, len(data))
 
     def _container(self) -> bytes:
-        columns = columns_of(self.spec)
-        unit = finest_unit(pa.schema([(name, self.types[name].arrow_type) for name in columns]))
+        columns = {name: self.types[name] for name in columns_of(self.spec)}
         if self.name.lower().endswith(".orc"):
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
                     raise CorruptFile(f"the file has {opened.num_rows} rows, but the manifest says {self.rows}")
+                unit = finest_unit(pa.schema([(name, kind.arrow_type) for name, kind in columns.items()]))
                 with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
                     return self._built(batches)
         rows = RowSelection.all(self.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 import numpy as np
@@ -12,7 +12,10 @@ import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation
+from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.read.file_rows import FileRows
+from orcidx.paimon_table.read.parquet_times import Int96Columns, check_range, with_zones
+from orcidx.paimon_table.read.shared_reading import finest_unit
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import ReaderFile, Source
 
@@ -50,19 +53,21 @@ class ParquetRows(FileRows):
         pushed = self.kept.pushed
         asked = [] if pushed is None else [path[0] for path in self.kept.bound(pushed).columns]
         names = [entry.file_field.name for entry in self.reading.entries if entry.file_field is not None]
-        columns = list(dict.fromkeys([*names, *asked]))
+        types = self.kept.types_in_file
+        columns = {name: types[name] for name in [*names, *asked]}
         for batch in read_parquet(self.file.source, columns, selection, batch_size=self.kept.scan.options.batch_size):
             self.metrics.rows_considered += batch.num_rows
             yield batch, None if pushed is None else self.kept.bound(pushed, batch.schema).evaluate(batch)
 
 
 def read_parquet(
-    source: Source, columns: Sequence[str], kept: RowSelection, *, batch_size: int
+    source: Source, columns: Mapping[str, DataType], kept: RowSelection, *, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows in ``kept``, with the given columns in the given order. Row groups without a row in ``kept`` are
-    not read.
+    not read. ``columns``: the types of the columns, which determine the time zones and the unit of INT96 timestamps.
 
-    Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from ``kept.length``.
+    Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from ``kept.length``. Raises
+    ``ValueOutOfRange`` if an INT96 timestamp does not fit its unit.
     """
     with closing(source.open()) as reader:
         try:
@@ -73,13 +78,17 @@ def read_parquet(
             raise CorruptFile(f"the file is not a valid Parquet file: {error}", file=source.name) from None
 
 
-def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch_size: int) -> Iterator[pa.RecordBatch]:
-    parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False)
+def _rows(
+    file: pa.NativeFile, types: Mapping[str, DataType], kept: RowSelection, batch_size: int
+) -> Iterator[pa.RecordBatch]:
+    unit = finest_unit(pa.schema([(name, kind.arrow_type) for name, kind in types.items()]))
+    parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, coerce_int96_timestamp_unit=unit)
     if parquet.metadata.num_rows != kept.length:
         raise CorruptFile(f"the file has {parquet.metadata.num_rows} rows, but the manifest says {kept.length}")
-    if missing := [name for name in columns if name not in parquet.schema_arrow.names]:
+    if missing := [name for name in types if name not in parquet.schema_arrow.names]:
         raise CorruptFile(f"the file lacks the column {missing[0]!r} of its schema")
-    columns = list(columns) or parquet.schema_arrow.names[:1]  # a batch without columns has no row count
+    columns = list(types) or parquet.schema_arrow.names[:1]  # a batch without columns has no row count
+    int96 = Int96Columns(file, parquet, types, unit)
     start = 0
     for group in range(parquet.num_row_groups):
         count = parquet.metadata.row_group(group).num_rows
@@ -93,15 +102,20 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
         start = stop
         if wanted.is_empty:
             continue
+        exact = int96.group(group, batch_size)
         for batch in parquet.iter_batches(batch_size, row_groups=[group], columns=columns):
             if batch.num_rows > stop - at:
                 raise CorruptFile(f"row group {group} has more rows than its metadata says")
             chosen = kept.slice(at, at + batch.num_rows)
             at += batch.num_rows
+            milliseconds = None if exact is None else exact.take(batch.num_rows)
             if chosen.is_empty:
                 continue
-            rows = batch if chosen.is_all else batch.filter(pa.array(chosen.mask()))
-            yield rows.select(columns)
+            mask = None if chosen.is_all else pa.array(chosen.mask())
+            rows = batch if mask is None else batch.filter(mask)
+            if milliseconds is not None:
+                check_range(rows, milliseconds if mask is None else milliseconds.filter(mask))
+            yield with_zones(rows.select(columns), types)
         if at != stop:
             raise CorruptFile(f"row group {group} has {stop - at} rows fewer than its metadata says")
     if start != kept.length:
