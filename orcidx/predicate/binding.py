@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.column_paths import Path, resolve_column, resolve_column_or_text
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.evaluation import evaluate_predicate
@@ -191,6 +192,8 @@ class _Binder:
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
         char_length = self.char_lengths.get(path)
+        if char_length is None and isinstance(leaf, CharLeaf):
+            char_length = leaf.length
         equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
         if char_length is not None and isinstance(leaf, PaddedLeaf) and not equality:
             return Constant(True)
@@ -198,7 +201,7 @@ class _Binder:
         if self.relaxed is None:
             return column.bind()
         try:
-            relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
+            relaxed = self.relaxed.relax(leaf, kind, char_length is not None)
             return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
         # orcidx cannot compare the column with this literal. pyarrow compares them by its own rules, or raises an error
         # when it evaluates the comparison. So no row is excluded here.

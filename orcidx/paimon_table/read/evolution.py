@@ -17,6 +17,7 @@ from orcidx.errors import ValueOutOfRange
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
 from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
+from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
 
@@ -101,7 +102,9 @@ class _Translator:
             return _of_null(leaf)
         if self._differs_in_file(table.type) or not _compares_alike(file.type, table.type):
             return None
-        return Leaf((*names, file.name), leaf.op, leaf.literals, leaf.negated)
+        asked = (*names, file.name), leaf.op, leaf.literals, leaf.negated
+        # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
+        return CharLeaf(*asked, file.type.length) if file.type.root == "CHAR" else Leaf(*asked)
 
 
 def _of_null(leaf: Leaf) -> Constant:

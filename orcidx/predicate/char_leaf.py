@@ -1,0 +1,21 @@
+"""``CharLeaf``: conditions on columns that are CHAR by the schema of a table, whatever type their file has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from orcidx.predicate.nodes import Leaf
+
+__all__ = ["CharLeaf"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CharLeaf(Leaf):
+    """A leaf on a column of type CHAR(``length``). Trailing spaces are ignored, also in a file that stores the column
+    as a string."""
+
+    length: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "length": self.length}
