@@ -14,7 +14,6 @@ from paimon_tables import FORMATS, PaimonTable
 
 from orcidx import ValueOutOfRange
 from orcidx.paimon import Table, open_table
-from orcidx.paimon_table.read import parquet_times
 from orcidx.predicate import col
 
 PRECISE = "TIMESTAMP(9)"
@@ -105,14 +104,6 @@ def test_a_nested_time_outside_of_nanoseconds_is_an_error(
     bad = in_table(tmp_path / "bad", monkeypatch, [made(DAY), None, made(NEXT), made(LAST)] * 3, *kinds[shape])
     with pytest.raises(ValueOutOfRange, match="'t' has a timestamp"):
         bad.scan().to_table()
-
-
-def test_batches_of_other_sizes_are_compared_row_by_row() -> None:
-    schema = pa.schema([("t", pa.timestamp("ms"))])
-    parts = [pa.record_batch([pa.array(part, pa.timestamp("ms"))], schema=schema) for part in ([1, 2], [], [3, 4, 5])]
-    rows = parquet_times.MillisecondRows(iter(parts))
-    taken = [rows.take(count)["t"].cast(pa.int64()).to_pylist() for count in (1, 0, 3, 1)]
-    assert taken == [[1], [], [2, 3, 4], [5]]
 
 
 def test_conditions_on_times_with_a_local_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,11 @@ from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.read.file_rows import FileRows
-from orcidx.paimon_table.read.parquet_times import Int96Columns, check_range, with_zones
+from orcidx.paimon_table.read.parquet_times import with_zones
 from orcidx.paimon_table.read.shared_reading import finest_unit
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import ReaderFile, Source
+from orcidx.storage.int96 import Int96Columns, check_range
 
 __all__ = ["ParquetRows", "read_parquet"]
 

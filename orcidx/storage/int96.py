@@ -1,0 +1,95 @@
+"""INT96 timestamps of Parquet files.
+
+pyarrow reads INT96 in a unit that the caller chooses. If a value does not fit this unit, pyarrow returns another value
+and raises no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet
+
+from orcidx.errors import CorruptFile, ValueOutOfRange
+from orcidx.predicate.nodes import NANOS
+
+__all__ = ["Int96Columns", "MillisecondRows", "check_range"]
+
+
+class Int96Columns:
+    """The INT96 columns of a file, in milliseconds. Every INT96 value fits milliseconds. ``unit``: the unit in which
+    the file is read."""
+
+    def __init__(
+        self, file: pa.NativeFile, parquet: pyarrow.parquet.ParquetFile, columns: Iterable[str], unit: str
+    ) -> None:
+        leaves = range(len(parquet.schema))
+        self.names: list[str] = []
+        if unit in ("us", "ns") and any(parquet.schema.column(leaf).physical_type == "INT96" for leaf in leaves):
+            self.file = pyarrow.parquet.ParquetFile(
+                file, metadata=parquet.metadata, pre_buffer=False, coerce_int96_timestamp_unit="ms"
+            )
+            both = zip(parquet.schema_arrow, self.file.schema_arrow)
+            differ = {read.name for read, other in both if read.type != other.type}
+            self.names = [name for name in columns if name in differ]
+
+    def group(self, group: int, batch_size: int) -> MillisecondRows | None:
+        """The rows of a row group. The result is None if no column needs a check."""
+        if not self.names:
+            return None
+        return MillisecondRows(self.file.iter_batches(batch_size, row_groups=[group], columns=self.names))
+
+
+class MillisecondRows:
+    """Rows of INT96 columns in milliseconds, in order."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._left: pa.RecordBatch | None = None
+
+    def take(self, count: int) -> pa.Table:
+        """The next rows."""
+        taken: list[pa.RecordBatch] = []
+        while count or not taken:
+            batch = next(self._batches, None) if self._left is None else self._left
+            if batch is None:
+                raise CorruptFile("the columns of a row group have different numbers of rows")
+            taken.append(batch.slice(0, count))
+            count -= taken[-1].num_rows
+            self._left = batch.slice(taken[-1].num_rows)
+            if not self._left.num_rows:
+                self._left = None
+        return pa.Table.from_batches(taken)
+
+
+def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:
+    """Raises ``ValueOutOfRange`` if a timestamp was read as another timestamp. ``milliseconds``: the INT96 columns of
+    the same rows."""
+    for name in milliseconds.column_names:
+        read = _timestamps(rows.column(name))
+        for (unit, values), (_, exact) in zip(read, _timestamps(milliseconds.column(name).combine_chunks())):
+            wrong = np.flatnonzero(values // (NANOS["ms"] // NANOS[unit]) != exact)
+            if len(wrong):
+                raise ValueOutOfRange(
+                    f"column {name!r} has a timestamp that does not fit 64 bits of {unit}: it is "
+                    f"{int(exact[wrong[0]])} ms after 1970-01-01"
+                )
+
+
+def _timestamps(array: pa.Array) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """The timestamps in an array, at any depth, with their unit. A null is 0."""
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        yield kind.unit, array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _timestamps(array.field(place))
+    elif pa.types.is_map(kind):
+        first, last = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+        for entries in (array.keys, array.items):
+            yield from _timestamps(entries.slice(first, last - first))
+    elif hasattr(array, "flatten"):
+        yield from _timestamps(array.flatten())
