@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
@@ -32,6 +32,7 @@ from orcidx.rewriting.json_rows import open_json
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import rows_in
 from orcidx.storage import OneSource, Source, describe_source, open_reader
+from orcidx.storage.int96 import Int96Columns, check_range
 from orcidx.storage.sink import open_sink
 from orcidx.storage.sources import describe_target
 from orcidx.storage.stores import Sink
@@ -45,6 +46,8 @@ _FORMATS = {
     "orc": "orc", "parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv",
     "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
 }  # fmt: skip
+_PARQUET_BATCH = 65_536
+"""The number of rows that pyarrow reads from Parquet at once, if no number is given."""
 Batches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
 """The schema, the rows, and the columns that stay text although their values look like numbers or times."""
 
@@ -161,7 +164,7 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
 
     reader = open_reader(source)
     try:
-        schema, batches, texts = _read(kind, lambda: ReaderFile(reader), types, source.name)
+        schema, batches, texts = _read(kind, lambda: ReaderFile(reader), types, source.name, unit)
         missing = [name for name in types if name not in schema.names]
         if missing:
             raise InvalidQuery(
@@ -175,14 +178,30 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
         reader.close()
 
 
-def _read(kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, pa.DataType], name: str) -> Batches:
+def _read(
+    kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, pa.DataType], name: str, unit: str
+) -> Batches:
     if kind == "jsonl":
         return open_json(open_file, types, name)
     if kind in ("csv", "tsv"):
         delimiter = "," if kind == "csv" else "\t"
         return open_csv(lambda: pa.PythonFile(open_file(), mode="r"), delimiter, types)
-    opened = pyarrow.parquet.ParquetFile(pa.PythonFile(open_file(), mode="r"))
-    return opened.schema_arrow, opened.iter_batches(), ()
+    file = pa.PythonFile(open_file(), mode="r")
+    opened = pyarrow.parquet.ParquetFile(file, coerce_int96_timestamp_unit=unit)
+    return opened.schema_arrow, _parquet_rows(file, opened, unit), ()
+
+
+def _parquet_rows(file: pa.NativeFile, opened: pyarrow.parquet.ParquetFile, unit: str) -> Iterator[pa.RecordBatch]:
+    int96 = Int96Columns(file, opened, opened.schema_arrow.names, unit)
+    exact = int96.rows(range(opened.num_row_groups), _PARQUET_BATCH)
+    for batch in opened.iter_batches(_PARQUET_BATCH):
+        if exact is not None:
+            try:
+                check_range(batch, exact.take(batch.num_rows))
+            except ValueOutOfRange as error:
+                way_out = '; give timestamp_unit="us"' if unit == "ns" else ""
+                raise ValueOutOfRange(f"{error}{way_out}") from None
+        yield batch
 
 
 def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:

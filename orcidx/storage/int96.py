@@ -6,7 +6,7 @@ and raises no error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +36,11 @@ class Int96Columns:
             differ = {read.name for read, other in both if read.type != other.type}
             self.names = [name for name in columns if name in differ]
 
-    def group(self, group: int, batch_size: int) -> MillisecondRows | None:
-        """The rows of a row group. The result is None if no column needs a check."""
+    def rows(self, groups: Sequence[int], batch_size: int) -> MillisecondRows | None:
+        """The rows of some row groups. The result is None if no column needs a check."""
         if not self.names:
             return None
-        return MillisecondRows(self.file.iter_batches(batch_size, row_groups=[group], columns=self.names))
+        return MillisecondRows(self.file.iter_batches(batch_size, row_groups=groups, columns=self.names))
 
 
 class MillisecondRows:
@@ -51,9 +51,9 @@ class MillisecondRows:
         self._left: pa.RecordBatch | None = None
 
     def take(self, count: int) -> pa.Table:
-        """The next rows."""
+        """The next rows. Without rows, the table has no columns."""
         taken: list[pa.RecordBatch] = []
-        while count or not taken:
+        while count:
             batch = next(self._batches, None) if self._left is None else self._left
             if batch is None:
                 raise CorruptFile("the columns of a row group have different numbers of rows")
@@ -62,7 +62,7 @@ class MillisecondRows:
             self._left = batch.slice(taken[-1].num_rows)
             if not self._left.num_rows:
                 self._left = None
-        return pa.Table.from_batches(taken)
+        return pa.Table.from_batches(taken) if taken else pa.table({})
 
 
 def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import orcidx
-from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.rewriting.convert import convert
 
 
@@ -172,3 +173,20 @@ def nanoseconds(text: str) -> int:
     moment = datetime.datetime.fromisoformat(text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     return int(moment.timestamp()) * 10**9
+
+
+def test_a_time_of_int96_outside_of_nanoseconds_is_an_error(tmp_path):
+    """It became another time before."""
+    day, last = datetime.datetime(2020, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    for values in ([day, None, day], [day] * 70_000 + [last, None]):
+        rows = pa.table({"t": pa.array(values, pa.timestamp("us")), "id": range(len(values))})
+        pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True, row_group_size=30_000)
+        source, target = tmp_path / "a.parquet", tmp_path / "a.orc"
+        convert(source, target, overwrite=True, progress=False, timestamp_unit="us")
+        assert orcidx.read_table(target, timestamp_unit="us").equals(rows)
+        if last in values:
+            with pytest.raises(ValueOutOfRange, match=r"'t' has a timestamp .* timestamp_unit"):
+                convert(source, target, overwrite=True, progress=False)
+        else:
+            convert(source, target, overwrite=True, progress=False)
+            assert orcidx.read_table(target, timestamp_unit="us").equals(rows)

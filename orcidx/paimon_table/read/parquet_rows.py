@@ -103,7 +103,7 @@ def _rows(
         start = stop
         if wanted.is_empty:
             continue
-        exact = int96.group(group, batch_size)
+        exact = int96.rows([group], batch_size)
         for batch in parquet.iter_batches(batch_size, row_groups=[group], columns=columns):
             if batch.num_rows > stop - at:
                 raise CorruptFile(f"row group {group} has more rows than its metadata says")
