@@ -691,3 +691,25 @@ def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
     for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):
         found = open_table(folder).scan([], where).to_table()
         assert (found.num_rows, found.num_columns) == (rows, 0)
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_string_views_with_a_condition_or_an_order(tmp_path: Path, form: str) -> None:
+    """A condition that is tested after the conversion, and ``top``, raised an error of pyarrow before."""
+    table = PaimonTable(tmp_path)
+    table.schema({0: ("p", "VARCHAR(3)"), 1: ("id", "INT")})
+    table.add(f"a.{form}", pa.table({"p": ["b", "ab ", None], "id": pa.array([1, 2, 3], pa.int32())}))
+    table.schema({0: ("p", "CHAR(9)"), 1: ("id", "INT")})
+    table.commit()
+    opened = open_table(tmp_path)
+    for given, expected in (
+        ({"where": col("p") == "ab"}, ["ab "]),
+        ({"where": col("id") > 1}, ["ab ", None]),
+        ({"top": ["p"], "limit": 1}, ["ab "]),
+        ({"limit": 1}, ["b"]),
+    ):
+        scan = opened.scan(["p"], strings="view", **given)
+        found = scan.to_table()
+        assert found.schema == scan.schema == pa.schema([("p", pa.string_view())])
+        assert found["p"].to_pylist() == expected
+    assert opened.scan(where=col("p") == "ab", strings="view").count_rows() == 1

@@ -7,6 +7,7 @@ index and the deletion vector do not exclude.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -106,7 +107,7 @@ def _count(scan: TableScan) -> int:
         return sum(rows_left(task) for task in scan.plan.tasks)
     asked = table_bound(scan.where, scan.table_schema, scan.options).columns
     narrow = (asked[0][0] if asked else scan.table_schema.arrow_schema.names[0],)
-    counting = replace(scan, columns=narrow, row_limit=None, top=())
+    counting = replace(_without_views(scan), columns=narrow, row_limit=None, top=())
     shared: Shared = {}
     return sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in scan.plan.tasks)
 
@@ -164,7 +165,23 @@ class TableBatches(Batches):
         super().__init__(on_some_snapshot(scan, lambda one: _batches(one, metrics, self.notes), self.notes), metrics)
 
 
+def _without_views(scan: TableScan) -> TableScan:
+    """The same scan with plain strings, because pyarrow cannot filter, sort or take string views."""
+    return replace(scan, options=scan.options.override(strings="string")) if scan.options.strings == "view" else scan
+
+
 def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
+    with closing(_plain_batches(_without_views(scan), metrics, notes)) as batches:
+        if scan.options.strings != "view":
+            yield from batches
+            return
+        schema = scan.schema
+        for batch in batches:
+            arrays = [array.cast(kind) for array, kind in zip(batch.columns, schema.types)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _plain_batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
     shared: Shared = {}
 
     def rows_of(task: FileTask, wanted: TableScan) -> Iterator[pa.RecordBatch]:
