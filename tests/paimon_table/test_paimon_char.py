@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from paimon_tables import PaimonTable
 
+from orcidx import Unsupported
 from orcidx.paimon import Table, open_table
 from orcidx.predicate import Predicate, col
 from orcidx.predicate.char_leaf import CharLeaf
@@ -76,6 +77,46 @@ def test_a_delete_ignores_spaces_at_the_end(tmp_path: Path) -> None:
     table = in_table(tmp_path, ["ab ", "b", "ab"], "orc")
     table.delete(col("p") == "ab")
     assert open_table(tmp_path).scan().to_table()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+@pytest.mark.parametrize("strings", ["string", "view"])
+def test_the_option_char(tmp_path: Path, form: str, strings: Any) -> None:
+    """The option had no effect on strings before."""
+    table = in_table(tmp_path, ["ab ", "b", None, "\xe9", "abc"], form)
+    expected = {
+        "stored": ["ab ", "b", None, "\xe9", "abc"],
+        "padded": ["ab ", "b  ", None, "\xe9  ", "abc"],
+        "trimmed": ["ab", "b", None, "\xe9", "abc"],
+    }
+    for char, texts in expected.items():
+        options: dict[str, Any] = {"char": char, "strings": strings}
+        assert table.scan(["p"], **options).to_table()["p"].to_pylist() == texts
+        assert table.scan(["p"], where=col("p") == "b ", **options).to_table()["p"].to_pylist() == texts[1:2]
+        assert table.scan(["p"], top=["p"], limit=1, **options).to_table()["p"].to_pylist() == texts[:1]
+
+
+def test_the_option_char_inside_of_nested_values(tmp_path: Path) -> None:
+    row = {"type": "ROW", "fields": [{"id": 2, "name": "a", "type": "CHAR(3)"}, {"id": 3, "name": "b", "type": "INT"}]}
+    kinds: list[tuple[Any, pa.DataType, Callable[[str | None], Any]]] = [
+        (row, pa.struct({"a": pa.string(), "b": pa.int32()}), lambda text: {"a": text, "b": 1}),
+        ({"type": "ARRAY", "element": "CHAR(3)"}, pa.list_(pa.string()), lambda text: [text, None]),
+        ({"type": "ARRAY", "element": row}, pa.list_(pa.struct({"a": pa.string(), "b": pa.int32()})),
+         lambda text: [None, {"a": text, "b": 2}]),
+        ({"type": "MAP", "key": "CHAR(2)", "value": "CHAR(3)"}, pa.map_(pa.string(), pa.string()),
+         lambda text: [("kk", text)]),
+    ]  # fmt: skip
+    for number, (kind, arrow, made) in enumerate(kinds):
+        table = in_table(tmp_path / str(number), [made("b "), None, made("abc")], "parquet", kind, arrow)
+        for char, text in (("stored", "b "), ("padded", "b  "), ("trimmed", "b")):
+            options: dict[str, Any] = {"char": char}
+            assert table.scan(["p"], **options).to_table()["p"].to_pylist() == [made(text), None, made("abc")]
+
+
+def test_padding_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    table = in_table(tmp_path, ["a", "b"], "parquet", "CHAR(2147483647)")
+    with pytest.raises(Unsupported, match="char="):
+        table.scan(char="padded").to_table()
 
 
 def test_a_leaf_keeps_its_length() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.metadata.schema import FieldMapping
+from orcidx.paimon_table.read.char_values import in_char_form
 from orcidx.paimon_table.read.evolution import in_table_type
 from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
@@ -108,7 +109,8 @@ class TaskRun:
         if reading.rest is not None:
             batch = batch.filter(pa.array(reading.rest.evaluate(batch)))
         if batch.num_rows:
-            yield batch.select(list(self.columns))
+            types = {entry.field.name: entry.field.type for entry in reading.entries}
+            yield in_char_form(batch.select(list(self.columns)), types, reading.options.char)
 
 
 def _converted(
