@@ -20,7 +20,7 @@ from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
 from orcidx.predicate import resolve_column
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "choose_fields", "column_path", "map_columns", "widen"]
+__all__ = ["FieldSource", "choose_fields", "column_path", "computed_type", "map_columns", "widen"]
 
 Columns = Sequence[str | Sequence[str]]
 
@@ -331,6 +331,27 @@ def _nested_widens(have: pa.DataType, want: pa.DataType) -> bool:
             for field in (want.field(i) for i in range(want.num_fields))
         )
     return False
+
+
+def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
+    """The type in which conditions on computed values are evaluated, for a column of the file of type ``have`` and the
+    wanted type ``want``. Times keep the file's own precision. Texts and binary values have no other layout."""
+    types = pa.types
+    if types.is_dictionary(want):
+        return computed_type(want.value_type if have == want else have, want.value_type)
+    if types.is_string_view(have):
+        return pa.string()
+    if types.is_struct(have) and types.is_struct(want) and want.num_fields:
+        own = {have.field(i).name: have.field(i).type for i in range(have.num_fields)}
+        fields = [want.field(i) for i in range(want.num_fields)]
+        return pa.struct([one.with_type(computed_type(own.get(one.name, one.type), one.type)) for one in fields])
+    if types.is_map(have) and types.is_map(want):
+        return pa.map_(computed_type(have.key_type, want.key_type), computed_type(have.item_type, want.item_type))
+    if types.is_list(have) and (types.is_list(want) or types.is_large_list(want)):
+        return pa.list_(computed_type(have.value_type, want.value_type))
+    if types.is_timestamp(have) and types.is_timestamp(want):
+        return pa.timestamp(have.unit, want.tz)
+    return want if types.is_primitive(want) or types.is_decimal(want) else have
 
 
 def widen(array: pa.Array, want: pa.DataType) -> pa.Array:

@@ -27,9 +27,9 @@ from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.planner.schema_mapping import FieldSource, map_columns
-from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column, weight_of
-from orcidx.predicate.fold import Part, rewritten
+from orcidx.planner.schema_mapping import FieldSource, computed_type, map_columns
+from orcidx.predicate import BoundKeys, BoundPredicate, External, Leaf, bind, bind_keys, resolve_column, weight_of
+from orcidx.predicate.fold import Part, parts, rewritten
 
 __all__ = ["AtOnce", "SchemaPlan", "field_below", "schema_plan"]
 
@@ -183,6 +183,15 @@ class SchemaColumns:
     def predicate_schema(self) -> pa.Schema:
         """The schema of the columns that a predicate may use."""
         return pa.schema([source.field for source in self.predicate_columns.values()])
+
+    @cached_property
+    def computed_schema(self) -> pa.Schema | None:
+        """The same columns in the types in which pyarrow evaluates conditions on them. It is None if these are the
+        types of ``predicate_schema``."""
+        wanted = {source.field.name: source.field.type for source in self._map(None, self.request.options, frozenset())}
+        own = self.predicate_schema
+        computed = pa.schema([one.with_type(computed_type(one.type, wanted[one.name])) for one in own])
+        return None if computed.equals(own) else computed
 
     @cached_property
     def char_lengths(self) -> dict[Path, int]:
@@ -385,18 +394,22 @@ class SchemaPlan:
 
     @cached_property
     def where(self) -> BoundPredicate | None:
-        """The predicate bound to the wanted names, in the file's own types."""
+        """The predicate bound to the wanted names, in the file's own types. Conditions that pyarrow evaluates have the
+        wanted types."""
         if self.request.where is None:
             return None
-        predicate = self.request.where
+        predicate, computed = self.request.where, None
         if self.request.schema is not None:
             predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.predicate_schema))
+            if any(isinstance(part, External) for part in parts(predicate)):
+                computed = self.mapped.computed_schema
         return bind(
             predicate,
             self.mapped.predicate_schema,
             nan=self.request.options.nan,
             case_sensitive=self.request.options.case_sensitive,
             char_lengths=self.mapped.char_lengths,
+            computed=computed,
         )
 
     def bind_keys(self, path: Path, keys: Sequence[Any]) -> BoundKeys:

@@ -89,8 +89,12 @@ def bind(
     nan: Literal["ieee", "largest"] = "ieee",
     case_sensitive: bool = True,
     char_lengths: Mapping[Path, int] | None = None,
+    computed: pa.Schema | None = None,
 ) -> BoundPredicate:
     """Binds a predicate to a schema.
+
+    ``computed`` has the same columns in the types in which pyarrow evaluates conditions, if these types differ. Fields
+    of structs that only ``computed`` has are null in every row.
 
     ``char_lengths`` has the length n of each CHAR(n) column. Trailing spaces of these columns are ignored. Raises
     ``InvalidQuery`` in three cases: a column is unknown or ambiguous, a literal cannot have the column's type, or the
@@ -98,7 +102,7 @@ def bind(
     """
     if nan not in ("ieee", "largest"):
         raise InvalidQuery(f"nan={nan!r} is not supported; use 'ieee' or 'largest'")
-    binder = _Binder(schema, nan, case_sensitive, char_lengths or {})
+    binder = _Binder(schema, nan, case_sensitive, char_lengths or {}, schema if computed is None else computed)
     root = binder.bind(predicate)
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
 
@@ -167,8 +171,16 @@ def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bo
 
 
 class _Binder:
-    def __init__(self, schema: pa.Schema, nan: str, case_sensitive: bool, char_lengths: Mapping[Path, int]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        nan: str,
+        case_sensitive: bool,
+        char_lengths: Mapping[Path, int],
+        computed: pa.Schema,
+    ) -> None:
         self.schema = schema
+        self.computed = computed
         self.nan = nan
         self.case_sensitive = case_sensitive
         self.char_lengths = char_lengths
@@ -189,41 +201,77 @@ class _Binder:
         raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one from SQL text, an Expression or a DNF list")
 
     def _leaf(self, leaf: Leaf) -> Bound:
+        if self.relaxed is not None:
+            return self._relaxed_leaf(leaf, self.relaxed)
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
-        char_length = self.char_lengths.get(path)
-        if char_length is None and isinstance(leaf, CharLeaf):
-            char_length = leaf.length
-        equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
-        if char_length is not None and isinstance(leaf, PaddedLeaf) and not equality:
+        char_length = self._char_length(leaf, path)
+        if isinstance(leaf, PaddedLeaf) and char_length is not None and _is_wider(leaf):
+            return Constant(True)
+        return _Column(leaf, path, kind, self.nan, char_length).bind()
+
+    def _char_length(self, leaf: Leaf, path: Path) -> int | None:
+        """The length of a CHAR column. None if the column is not a CHAR column."""
+        if (declared := self.char_lengths.get(path)) is None and isinstance(leaf, CharLeaf):
+            return leaf.length
+        return declared
+
+    def _relaxed_leaf(self, leaf: Leaf, relaxed: Relaxation) -> Bound:
+        """Binds a leaf of the predicate that prunes for an Expression."""
+        path, wanted = resolve_column(leaf.path, self.computed)
+        if self._stored(path) != path:
+            return Constant(leaf.of_null().value is True)
+        path, kind = resolve_column(path, self.schema)
+        char_length = self._char_length(leaf, path)
+        if isinstance(leaf, PaddedLeaf) and char_length is not None and _is_wider(leaf):
             return Constant(True)
         column = _Column(leaf, path, kind, self.nan, char_length)
-        if self.relaxed is None:
-            return column.bind()
         try:
-            relaxed = self.relaxed.relax(leaf, kind, char_length is not None)
-            return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
+            # pyarrow compares numbers of the type ``wanted``. They equal the numbers of the file's type, because this
+            # type was widened.
+            wider = relaxed.relax(leaf, wanted, char_length is not None)
+            return wider if isinstance(wider, Constant) else replace(column, leaf=wider).bind()
         # orcidx cannot compare the column with this literal. pyarrow compares them by its own rules, or raises an error
         # when it evaluates the comparison. So no row is excluded here.
         except InvalidQuery:
-            self.relaxed.changed = True
+            relaxed.changed = True
             return Constant(True)
+
+    def _stored(self, path: Path) -> Path:
+        """The path of a column of ``computed``, up to the first field that ``schema`` does not have."""
+        kind: pa.DataType = None
+        for depth, name in enumerate(path):
+            if isinstance(kind, pa.BaseExtensionType):
+                kind = kind.storage_type
+            at = self.schema if kind is None else kind
+            index = at.get_field_index(name)
+            if index < 0:
+                return path[:depth]
+            kind = at.field(index).type
+        return path
 
     def _external(self, node: External) -> Bound:
         nested = []
         if node.columns is None:
             self.columns.extend((name,) for name in self.schema.names)
+            names = self.schema.names if self.computed is not self.schema else []
         else:
-            self.columns.extend(resolve_column_or_text(path, self.schema) for path in node.columns)
-            for name in dict.fromkeys(path[0] for path in node.columns):
-                if self.schema.get_field_index(name) < 0:
-                    nested.append((name, *resolve_column((name,), self.schema)))
+            self.columns.extend(self._stored(resolve_column_or_text(path, self.computed)) for path in node.columns)
+            names = [path[0] for path in node.columns]
+        for name in dict.fromkeys(names):
+            index = self.computed.get_field_index(name)
+            if index < 0:
+                path, kind = resolve_column((name,), self.computed)
+                nested.append((name, path if self._stored(path) == path else (), kind))
+            elif self.computed is not self.schema:
+                nested.append((name, (name,), self.computed.field(index).type))
         # pyarrow compares NaN by IEEE 754 rules, whatever the option ``nan`` is.
         largest = None
         if self.nan == "largest" and node.comparisons is not None:
-            fields = [pa.field(name, kind) for name, _, kind in nested]
-            largest = node.comparisons.largest(pa.schema([*self.schema, *fields]), tries=node.tries)
-        inner = _Binder(self.schema, "ieee" if largest is None else "largest", True, self.char_lengths)
+            fields = [pa.field(name, kind) for name, _, kind in nested if self.computed.get_field_index(name) < 0]
+            largest = node.comparisons.largest(pa.schema([*self.computed, *fields]), tries=node.tries)
+        rule = "ieee" if largest is None else "largest"
+        inner = _Binder(self.schema, rule, True, self.char_lengths, self.computed)
         inner.relaxed = Relaxation()
         may = inner.bind(node.may)
         if largest is None and node.is_exact and not inner.relaxed.changed:
@@ -232,6 +280,12 @@ class _Binder:
         names = [path[0] for path in node.columns or ()]
         expression, tried = taken_out(expression, names) if node.tries else (expression, ())
         return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
+
+
+def _is_wider(leaf: PaddedLeaf) -> bool:
+    """Whether binding to a CHAR column must keep every row, because an engine compares the trailing spaces of the
+    column."""
+    return leaf.negated or leaf.op not in (Op.EQ, Op.IN)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
     """Returns for each row whether the expression is true in pyarrow. Before the evaluation, columns are converted to
-    the types in ``schema``.
+    the types in ``nested`` of the node, and other columns to the types in ``schema``.
 
     Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """
@@ -129,7 +129,9 @@ def evaluate_expression(
     arrays = {}
     for name in names:
         path, kind = fields[name] if name in fields else ((name,), schema.field(name).type)
-        arrays[name] = _as_declared(_column(batch, path), kind)
+        if node.columns is not None:
+            kind = _with_fields(kind, [one[1:] for one in node.columns if one[0] == name])
+        arrays[name] = _as_declared(_column(batch, path), kind) if path else pa.nulls(rows, kind)
     for one in node.tried:
         values = _values(one.value, arrays, rows)
         try:
@@ -169,14 +171,30 @@ def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     return array
 
 
+def _with_fields(kind: pa.DataType, paths: Sequence[Sequence[str]]) -> pa.DataType:
+    """The type with only the fields of structs to which the paths lead. Other fields are not read."""
+    if not pa.types.is_struct(kind) or not all(paths):
+        return kind
+    fields = []
+    for field in (kind.field(i) for i in range(kind.num_fields)):
+        below = [path[1:] for path in paths if path[0] == field.name]
+        if below:
+            fields.append(field.with_type(_with_fields(field.type, below)))
+    return pa.struct(fields) if fields else kind
+
+
 def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column in the type that the caller of the scan sees. Times are floored to the unit of that type."""
+    """The column in the type that the caller of the scan sees. Times are floored to the unit of that type. Fields of
+    structs that the column does not have are null."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        # Only the used fields of a struct are read, so other fields are left out of the struct's type.
-        fields = [kind.field(i) for i in range(kind.num_fields) if array.type.get_field_index(kind.field(i).name) >= 0]
-        children = [_as_declared(array.field(field.name), field.type) for field in fields]
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        places = [array.type.get_field_index(field.name) for field in fields]
+        children = [
+            pa.nulls(len(array), field.type) if place < 0 else _as_declared(array.field(place), field.type)
+            for place, field in zip(places, fields)
+        ]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
     if pa.types.is_timestamp(kind):
         return _floored(array, kind)

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import run_value
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.predicate import BoundPredicate, bind
+from orcidx.planner.schema_mapping import computed_type
+from orcidx.predicate import BoundPredicate, External, bind
+from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles, SmallRows
@@ -132,7 +136,11 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
     if request.where is None or request.schema is None:
         return None
     schema = request.predicate_schema
-    return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
+    options = request.options
+    computed = None
+    if any(isinstance(part, External) for part in parts(request.where)):
+        computed = pa.schema([one.with_type(computed_type(one.type, one.type)) for one in schema])
+    return bind(request.where, schema, nan=options.nan, case_sensitive=options.case_sensitive, computed=computed)
 
 
 class _JobsLeft:

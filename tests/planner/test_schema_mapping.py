@@ -79,7 +79,6 @@ def test_widening_keeps_every_value(write, array, want):
         (pa.string(), pa.dictionary(pa.int32(), pa.int64())),
         (pa.int64(), pa.dictionary(pa.int32(), pa.string())),
     ],
-    ids=str,
 )
 def test_what_could_lose_values_is_refused(write, have, want):
     path = write(col=pa.nulls(2, have))
@@ -249,3 +248,64 @@ def test_metadata_of_fields_below_a_struct_is_that_of_the_wanted_schema(write, w
     wanted = pa.schema([("s", pa.struct([pa.field("x", pa.int64(), metadata={"m": "1"})]))])
     for batch in orcidx.scan(write(s=[{"x": 1}, None]), schema=wanted, where=where).to_batches():
         assert batch.schema.equals(wanted, check_metadata=True)
+
+
+EVOLVED = pa.table(
+    {
+        "i": pa.array([(1 << 31) - 1, 1, None, 7], pa.int32()),
+        "k": pa.array([7, 8, None, 0], pa.int8()),
+        "d": pa.array([Decimal("1.23"), Decimal("5.00"), None, Decimal("-1.00")], pa.decimal128(10, 2)),
+        "f": pa.array([0.1, 2.0, float("nan"), None], pa.float32()),
+        "s": pa.array([{"x": 1}, None, {"x": None}, {"x": (1 << 31) - 1}], pa.struct([("x", pa.int32())])),
+        "t": ["a", "b", None, "cc"],
+    }
+)
+EVOLVED_TO = pa.schema(
+    [
+        ("i", pa.int64()),
+        ("k", pa.decimal128(7, 2)),
+        ("d", pa.decimal128(14, 4)),
+        ("f", pa.float64()),
+        ("s", pa.struct([("new", pa.int64()), ("x", pa.int64()), ("r", pa.struct([("z", pa.string_view())]))])),
+        ("t", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+
+
+@pytest.mark.parametrize("nan", ["ieee", "largest"])
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("i + 1 > 5", [0, 3]),
+        ("i * 2 > 2", [0, 3]),
+        ("cast(k as varchar) = '7.00'", [0]),
+        ("cast(d as varchar) = '1.2300'", [0]),
+        ("cast(f as varchar) = '0.1'", []),
+        ("cast(f as varchar) = '0.10000000149011612'", [0]),
+        ("f * f > 0.010000000298 and f * f < 0.0100000002981", [0]),
+        ("s.x + 1 > 2", [3]),
+        ("upper(t) = 'A'", [0]),
+        (pc.field("k") == 7, [0]),
+        (pc.field("k") > 7.5, [1]),
+        (pc.field("i").isin([7]), [3]),
+        (pc.field("s", "x") + 1 > 2, [3]),
+        # fields that the structs of the file do not have
+        ("s.new + 1 > 1", []),
+        ("s.new > i", []),
+        ("coalesce(s.new, i) > 5", [0, 3]),
+        ("coalesce(s.r.z, t) = 'a'", [0]),
+        ("s.x + coalesce(s.new, 1) > 2", [3]),
+        (pc.field("s", "new") + 1 > 1, []),
+        (pc.field("s", "new") > 1, []),
+        (~(pc.field("s", "new") > 1), []),
+        (pc.field("s", "new").isin([1, None]), [0, 1, 2, 3]),
+        (pc.field("s", "new").is_null(), [0, 1, 2, 3]),
+        (pc.field("s", "r").is_null(), [0, 1, 2, 3]),
+    ],
+)
+def test_computed_conditions_have_the_wanted_types(write, where, rows, nan):
+    path = write(**{name: EVOLVED[name] for name in EVOLVED.column_names})
+    expected = read(path, EVOLVED_TO, ["i", "s", "t"]).to_pylist()
+    assert read(path, EVOLVED_TO, ["i", "s", "t"], where, nan=nan).to_pylist() == [expected[row] for row in rows]
+    assert read(path, EVOLVED_TO, ["k"], where, nan=nan).num_rows == len(rows)
+    assert orcidx.scan(path, where=where, schema=EVOLVED_TO, nan=nan).count_rows() == len(rows)
