@@ -6,7 +6,7 @@ column and both types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -65,13 +65,15 @@ def map_columns(
     constants = constants or {}
     if wanted is None:
         return tuple(_own(root, columns, options, constants, dictionaries))
-    places = _children_by_key(root, match, options)
+    chosen = choose_fields(wanted, columns, case_sensitive=options.case_sensitive)
+    names = [field.name for _, field in chosen if field.name not in constants]
+    places = _children_by_key(root, match, names, wanted.names, options)
     sources = []
-    for position, field in choose_fields(wanted, columns, case_sensitive=options.case_sensitive):
+    for position, field in chosen:
         if field.name in constants:
             sources.append(FieldSource(field, None, _as_scalar(constants[field.name], field)))
         else:
-            child = places.get(_key(wanted.field(position), position, match, options))
+            child = places.get(_key(wanted.field(position), position, match))
             sources.append(_source(field, child, options, dictionaries))
     return tuple(sources)
 
@@ -182,7 +184,11 @@ def _part(field: pa.Field, asked: dict[str, Any] | None) -> pa.Field:
     return field.with_type(pa.struct([_part(kind.field(name), below) for name, below in asked.items()]))
 
 
-def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[Any, OrcType]:
+def _children_by_key(
+    root: OrcType, match: str, chosen: Sequence[str], wanted: Sequence[str], options: ReadOptions
+) -> dict[Any, OrcType]:
+    """The columns of the file by name, position or field id. If columns are matched by name, only ``chosen`` columns of
+    the ``wanted`` columns are returned."""
     children, names = (root.children, root.names) if _is_rows(root) else ((root,), (UNNAMED,))
     if match == "position":
         return dict(enumerate(children))
@@ -190,9 +196,35 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
         return {key: child for child in children if (key := field_id_of(child)) is not None}
     if match != "name":
         raise InvalidQuery(f"match={match!r} is not supported; use 'name', 'position' or 'field_id'")
-    found: dict[Any, OrcType] = {}
-    for name, child in zip(names, children):
-        found.setdefault(_letters(name, options), child)
+    return {name: children[place] for name, place in _places(names, chosen, wanted, options).items()}
+
+
+def _places(names: Sequence[str], chosen: Iterable[str], wanted: Iterable[str], options: ReadOptions) -> dict[str, int]:
+    """Returns for each chosen name the place of the name of the file that it matches. Missing names are left out.
+
+    A name of the file that is also a wanted name matches only itself, even if the options ignore case. Raises
+    ``InvalidQuery`` for a chosen name that still matches several names of the file.
+    """
+    own: dict[str, int] = {}
+    for place, name in enumerate(names):
+        own.setdefault(name, place)
+    if options.case_sensitive:
+        return {name: own[name] for name in chosen if name in own}
+    spelled = set(wanted)
+    folded: dict[str, list[str]] = {}
+    for name in own:
+        folded.setdefault(name.casefold(), []).append(name)
+    found = {}
+    for name in chosen:
+        same = [one for one in folded.get(name.casefold(), ()) if one == name or one not in spelled]
+        if len(same) > 1:
+            raise InvalidQuery(
+                f"the column name {name!r} is ambiguous, because the file has {' and '.join(map(repr, same))}; give "
+                "case_sensitive=True, or name all of them in the wanted schema",
+                column=name,
+            )
+        if same:
+            found[name] = own[same[0]]
     return found
 
 
@@ -206,7 +238,7 @@ def field_id_of(column: OrcType) -> int | None:
     return None
 
 
-def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> Any:
+def _key(field: pa.Field, position: int, match: str) -> Any:
     if match == "position":
         return position
     if match == "field_id":
@@ -218,7 +250,7 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
                 column=field.name,
             )
         return int(raw)
-    return _letters(field.name, options)
+    return field.name
 
 
 def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
@@ -245,13 +277,9 @@ def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcTyp
     """The column with only the wanted fields below it. Names are spelled as in the wanted schema."""
     types = pa.types
     if child.kind is TypeKind.STRUCT and types.is_struct(want):
-        kept = []
-        for i in range(want.num_fields):
-            name = want.field(i).name
-            for other, node in zip(child.names, child.children):
-                if _letters(name, options) == _letters(other, options):
-                    kept.append((name, _narrowed(node, want.field(i).type, options)))
-                    break
+        fields = {want.field(i).name: want.field(i).type for i in range(want.num_fields)}
+        places = _places(child.names, fields, fields, options)
+        kept = [(name, _narrowed(child.children[place], fields[name], options)) for name, place in places.items()]
         kept = kept or list(zip(child.names, child.children))[:1]  # one field is needed to read the nulls of the struct
         return replace(child, children=tuple(node for _, node in kept), names=tuple(name for name, _ in kept))
     if child.kind is TypeKind.LIST and (types.is_list(want) or types.is_large_list(want)):

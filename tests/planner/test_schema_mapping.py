@@ -176,6 +176,31 @@ def test_case_below_lists_and_maps(write):
     assert table.to_pylist() == [{"l": [{"a": 1}], "m": [("k", {"a": 2})]}]
 
 
+def kinds_of(names):
+    """Integer columns of these names, and a struct with fields of these names."""
+    fields = [(name, pa.int64()) for name in names]
+    return pa.schema([*fields, ("s", pa.struct(fields))])
+
+
+def test_names_that_differ_only_in_case(write):
+    """Both wanted columns had the values of the first column of the file, also in scans of several files without
+    ``schema``."""
+    path = write("both.orc", A=[1, 2], a=[10, 20], s=[{"A": 1, "a": 10}, {"A": 2, "a": 20}])
+    rows = [{"A": 1, "a": 10, "s": {"A": 1, "a": 10}}, {"A": 2, "a": 20, "s": {"A": 2, "a": 20}}]
+    for wanted in (kinds_of("Aa"), kinds_of("aA")):
+        assert read(path, wanted, case_sensitive=False).to_pylist() == rows
+        assert read(path, wanted, case_sensitive=False, where="a + 0 = 10").to_pylist() == rows[:1]
+    assert orcidx.scan([path, path], case_sensitive=False).to_table().to_pylist() == rows * 2
+    other = write("other.orc", a=[10], s=[{"a": 10}])
+    assert read(other, kinds_of("Aa"), case_sensitive=False).to_pylist() == [
+        {"A": None, "a": 10, "s": {"A": None, "a": 10}}
+    ]
+    for wanted in (kinds_of("a"), kinds_of("A"), pa.schema([kinds_of("a").field("s")])):
+        with pytest.raises(InvalidQuery, match="is ambiguous, because the file has 'A' and 'a'; give case_sensitive"):
+            read(path, wanted, case_sensitive=False)
+    assert read(path, kinds_of("a")).to_pylist() == [{"a": 10, "s": {"a": 10}}, {"a": 20, "s": {"a": 20}}]
+
+
 def test_constants_stand_where_they_are_asked_for(write):
     with orcidx.open(write(a=[1], b=["x"], s=[{"c": 1, "d": 2}])) as file:
         root = file._reader.root
