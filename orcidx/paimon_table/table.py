@@ -30,6 +30,7 @@ from orcidx.paimon_table.read.jvm_instants import check_zone
 from orcidx.paimon_table.read.plan import TableFile, TablePlan
 from orcidx.paimon_table.read.replanning import Newest, Unpinned
 from orcidx.paimon_table.read.scan import TableScan
+from orcidx.paimon_table.read.shared_reading import planned_where
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.paimon_table.read.totals import aggregate_scan
 from orcidx.paimon_table.read_gates import check_reading, unknown_notes
@@ -246,7 +247,8 @@ class Table:
         predicate = None if where is None else parse(where)
         zone = check_zone(jvm_zone)
         try:
-            plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
+            asked = planned_where(predicate, self.table_schema, options)
+            plan = self.plan(asked, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
         except FileGone:  # the snapshot expired before the scan was planned
             newer = _newest(self.table_files) if self.is_latest else self
             if newer.snapshot_id == self.snapshot_id:
@@ -501,5 +503,6 @@ def _newest(files: TableFiles) -> Table:
 
 def _newest_plan(files: TableFiles, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> Newest:
     table = _newest(files)
-    plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
+    asked = planned_where(where, table.table_schema, options)
+    plan = table.plan(asked, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
     return Newest(plan, table.table_schema, table.snapshot_id)

@@ -12,7 +12,7 @@ from orcidx.paimon.data_types import DataType, arrow_field_of
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon_table.metadata.schema import char_lengths, is_convertible
 from orcidx.paimon_table.read.plan import FileTask
-from orcidx.paimon_table.read.shared_reading import ScanFacts, SharedReading
+from orcidx.paimon_table.read.shared_reading import ScanFacts, SharedReading, reads_other_values
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
@@ -92,6 +92,8 @@ class RowEvidence:
         kept = self._kept()
         limit = self.scan.row_limit
         if index is None or not self.scan.top or limit is None or not self.whole:
+            return kept
+        if any(reads_other_values(kind, self.scan.options) for kind in self.types_in_file.values()):
             return kept
         if self.pushed is not None:
             verdict = index.evaluate(self.pushed, nan=self.scan.options.nan)

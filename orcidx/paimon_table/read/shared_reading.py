@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import TEXTS, DataField
+from orcidx.paimon.data_types import TEXTS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.read.evolution import FileWhere, split_where
-from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.predicate import BoundPredicate, Predicate, bind, keep_bindable
 from orcidx.predicate.nodes import NANOS
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
@@ -24,6 +24,8 @@ __all__ = [
     "Shared",
     "SharedReading",
     "finest_unit",
+    "planned_where",
+    "reads_other_values",
     "shared_reading",
     "small_files",
     "table_arrow_schema",
@@ -134,6 +136,24 @@ def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> 
         case_sensitive=options.case_sensitive,
         char_lengths=char_lengths(schema.fields),
     )
+
+
+def reads_other_values(kind: DataType, options: ReadOptions) -> bool:
+    """Whether the options may give a column other values than its statistics, partitions, buckets and indexes have."""
+    if kind.root in TIMESTAMPS:
+        return options.timezone is not None
+    return kind.root in TEXTS and options.utf8 == "replace"
+
+
+def planned_where(where: Predicate | None, schema: TableSchema, options: ReadOptions) -> Predicate | None:
+    """The part of a predicate that a plan can decide. Conditions on columns whose values the options change are
+    replaced by True. Raises ``InvalidQuery`` if the predicate does not fit the schema."""
+    changed = {field.name for field in schema.fields if reads_other_values(field.type, options)}
+    if where is None or not changed:
+        return where
+    table_bound(where, schema, options)
+    unchanged = pa.schema([field for field in schema.arrow_schema if field.name not in changed])
+    return keep_bindable(where, unchanged, case_sensitive=options.case_sensitive)
 
 
 def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.Schema:
