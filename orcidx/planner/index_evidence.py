@@ -18,7 +18,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon.registry import FORMATS
 from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Op, Predicate, bind, keep_bindable
-from orcidx.pruning.findings import Finding, Note
+from orcidx.pruning.findings import Finding, Note, NoteKind
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
@@ -73,10 +73,13 @@ class IndexEvidence:
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. If the index is
         strict, an error is raised instead."""
-        if len(leaf.path) != 1 or _reads_other_values(leaf, self._options):
-            return None
         column = leaf.path[0]
-        if self._kind not in self._index.columns.get(column, ()):
+        if len(leaf.path) != 1 or self._kind not in self._index.columns.get(column, ()):
+            return None
+        option = _changing_option(leaf, self._options)
+        if option is not None:
+            text = f"the index is not used, because the option {option} may give other values than the index has"
+            self._note("off", text, column)
             return None
         try:
             index = self._index.index(column, self._kind)
@@ -107,19 +110,22 @@ class IndexEvidence:
         return Finding(rows, must, self.name, kept)
 
     def _doubt(self, column: str, error: OrcidxError) -> None:
-        kind = "damaged" if isinstance(error, CorruptFile) else "silent"
-        note = Note(self.name, kind, str(error), column)  # type: ignore[arg-type]
+        self._note("damaged" if isinstance(error, CorruptFile) else "silent", str(error), column)
+
+    def _note(self, kind: NoteKind, text: str, column: str) -> None:
+        note = Note(self.name, kind, text, column)
         if note not in self.notes:
             self.notes.append(note)
 
 
-def _reads_other_values(leaf: BoundLeaf, options: ReadOptions) -> bool:
-    """Whether the options may give the column of the leaf other values than its index has. The same rows are null."""
+def _changing_option(leaf: BoundLeaf, options: ReadOptions) -> str | None:
+    """The option that may give the column of the leaf other values than its index has. None if there is no such option.
+    The same rows are null."""
     if leaf.op is Op.IS_NULL:
-        return False
+        return None
     if leaf.domain is Domain.TIMESTAMP:
-        return options.timezone is not None
-    return leaf.domain is Domain.STRING and options.utf8 == "replace"
+        return None if options.timezone is None else "timezone"
+    return 'utf8="replace"' if leaf.domain is Domain.STRING and options.utf8 == "replace" else None
 
 
 def _has_other_scale(leaf: BoundLeaf, indexed: DataType) -> bool:

@@ -198,8 +198,11 @@ class FileScan:
                 constants = {path: self.columns.valued(source) for path, source in asked.predicate_constants.items()}
                 constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
             # Conditions have the wanted names. An index has the names of the file, which differ in other matches.
-            by_name = self.request.match == "name"
-            if by_name and self.job.file_index is not None and self.file_index is not None:
+            match = self.request.match
+            if match != "name" and self.job.file_index is not None:
+                text = f'the index is not used, because match="{match}" does not find columns by their names'
+                notes.append(Note("Paimon file index", "off", text))
+            elif self.job.file_index is not None and self.file_index is not None:
                 indexes = index_evidence(self.file_index, self.reader.tail.footer.rows, self.options)
             notes += self.index_notes
         options = self.options

@@ -136,3 +136,24 @@ def test_keys_lose_no_digits(kind: str) -> None:
     micros = [Decimal(1000), None]
     wide = paimon.build_index(kind, pa.array(micros, nanos), "TIMESTAMP(6)").to_bytes()
     assert wide == paimon.build_index(kind, pa.array([1, None], pa.timestamp("us")), "TIMESTAMP(6)").to_bytes()
+
+
+def test_explanations_name_the_option(tmp_path: Path) -> None:
+    """An explanation says why an option leaves out an index."""
+    table = pa.table({"t": pa.array([1, 2], pa.timestamp("us")), "s": ["a", "b"]})
+    spec: dict[str, Any] = {"bitmap": {"t": {}, "s": {}}}
+    path, index = _indexed(tmp_path / "t.orc", table, spec, types={"t": "TIMESTAMP(6)", "s": "STRING"})
+    file = orcidx.open(path)
+
+    def notes(where: Any, **options: Any) -> list[tuple[str, str | None]]:
+        found = file.scan(["s"], where, file_index=index, row_index=False, **options).explain()
+        return [(note.text, note.column) for part in found.files for note in part.notes if "index is not" in note.text]
+
+    text = "the index is not used, because the option {} may give other values than the index has"
+    assert notes(orcidx.col("s") == "a", utf8="replace") == [(text.format('utf8="replace"'), "s")]
+    at = orcidx.col("t") == table["t"][0].as_py()
+    assert notes(at, timezone="Europe/Oslo") == [(text.format("timezone"), "t")]
+    assert notes(orcidx.col("t").is_null(), timezone="Europe/Oslo") == notes(at, utf8="replace") == []
+    wanted = table.schema
+    scan = orcidx.scan([path], where=at, schema=wanted, match="position", file_index={path: index})
+    assert 'match="position"' in str(scan.explain())
