@@ -11,7 +11,6 @@ import numpy as np
 
 from orcidx.errors import OrcidxError
 from orcidx.explain.overlap import ColumnDepth, overlap_depth
-from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.row_index import group_count
 from orcidx.orc.statistics import PARTS
@@ -62,7 +61,7 @@ class GroupRanges:
                     self._add(node, scan, index.columns[node.id].statistics, zone)
 
     def _add(self, node: OrcType, scan: FileScan, raw: Any, zone: Zone | None) -> None:
-        bounds = bound_statistics(raw, scan.reader.facts, scan.options, zone=zone)
+        bounds = scan.pruner.columns.bounded(node, raw, zone)
         ranges = self._columns.setdefault(node.dotted, _Ranges())
         known = bounds.lower.valid & bounds.upper.valid
         units = np.flatnonzero(known)

@@ -61,3 +61,12 @@ def test_conditions(hybrid: str, calendar: Any) -> None:
 def test_keys(hybrid: str, calendar: Any) -> None:
     file = orcidx.open(hybrid)
     assert file.may_contain("d", [FIRST, OTHER], calendar=calendar).to_pylist() == [True, False]
+
+
+def test_overlap(hybrid: str, tmp_path: Path) -> None:
+    """``explain`` compares the ranges of row groups of different files in one calendar."""
+    other = tmp_path / "proleptic.orc"
+    orcidx.write_table(pa.table({"d": [OTHER], "x": [1]}), other)
+    paths = [hybrid, str(other)]
+    proleptic, stored = (orcidx.scan(paths, ["d"], calendar=name).explain() for name in ("proleptic", "stored"))
+    assert stored.overlap == proleptic.overlap
