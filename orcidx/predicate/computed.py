@@ -203,12 +203,12 @@ class Computed(Values):
         if not members:
             raise InvalidQuery("is_in of a computed value needs at least one value")
         parts = tuple((Op.EQ, _value(self), _value(one)) for one in members)
-        return comparison_of(Comparisons(parts), strict=is_strict(self) and _are_constants(members))
+        return comparison_of(Comparisons(parts), strict=is_strict(self), tested=_value(self))
 
     def between(self, low: object, high: object) -> External:
         """Whether ``low <= value <= high``. Both ends are included."""
         both = (Op.GE, _value(self), _value(low)), (Op.LE, _value(self), _value(high))
-        return comparison_of(Comparisons(both, every=True), strict=is_strict(self) and _are_constants((low, high)))
+        return comparison_of(Comparisons(both, every=True), strict=is_strict(self), tested=_value(self))
 
     def is_null(self) -> External:
         """Whether the value is null."""
@@ -246,28 +246,26 @@ def is_strict(operand: object) -> bool:
     return operand._strict if isinstance(operand, Computed) else True
 
 
-def _are_constants(operands: Iterable[object]) -> bool:
-    """Whether no operand has columns. If BETWEEN or IN has columns among its ends or values, a null in one of them does
-    not make the condition null: NULL OR TRUE is TRUE, and NULL AND FALSE is FALSE."""
-    return not any(isinstance(one, (Values, pc.Expression)) for one in operands)
-
-
 def computed(op: Op, left: object, right: object) -> External:
     """Makes a comparison in which a side is a computed value, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
     return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
 
 
-def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
-    """Makes a condition from comparisons. ``strict`` has the same meaning as in ``condition_of``."""
-    return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
+def comparison_of(comparisons: Comparisons, *, strict: bool, tested: pc.Expression | None = None) -> External:
+    """Makes a condition from comparisons. ``strict`` and ``tested`` have the same meaning as in ``condition_of``."""
+    return replace(condition_of(comparisons.ieee(), strict=strict, tested=tested), comparisons=comparisons)
 
 
-def condition_of(expression: pc.Expression, *, strict: bool) -> External:
+def condition_of(expression: pc.Expression, *, strict: bool, tested: pc.Expression | None = None) -> External:
     """Makes a condition that pyarrow evaluates. ``strict`` says that the condition is null wherever one of its columns
-    is null. In this case, nulls of the columns rule out rows."""
+    is null. In this case, nulls of the columns rule out rows.
+
+    ``tested``: the value that BETWEEN or IN tests. ``strict`` then holds only for the columns of this value. A null
+    among the ends or values does not make the condition null: NULL OR TRUE is TRUE, and NULL AND FALSE is FALSE."""
     node = from_expression(expression)
-    if not strict or node.columns is None:
+    columns = node.columns if tested is None else from_expression(tested.is_null()).columns
+    if not strict or node.columns is None or columns is None:
         return node
-    present = [Leaf(path, Op.IS_NULL, negated=True) for path in node.columns]
+    present = [Leaf(path, Op.IS_NULL, negated=True) for path in columns]
     return replace(node, may=all_of(node.may, *present), may_not=all_of(node.may_not, *present), is_exact=False)

@@ -216,7 +216,8 @@ def test_functions_by_name():
 def test_what_can_be_pruned_is(path, monkeypatch):
     """Other terms of a conjunction, and columns without values, prune a file that is opened."""
     monkeypatch.setattr(small_filter, "ENABLED", False)
-    for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none")):
+    tested = ("none + 0 between id and 5", "none + 0 not between id and 5", "none + 0 in (id, 5)")
+    for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none"), *tested):
         scan = orcidx.scan(path, where=where)
         assert {stage.name: stage.after for stage in scan.explain().funnel}["rows"] == 0, where
         with scan.to_batches() as batches:
