@@ -1,15 +1,19 @@
-"""Options that change what a scan of a table reads. Manifests and file indexes must not lose rows with them."""
+"""Options and calendars that change what a scan of a table reads. Manifests and indexes must not lose rows with
+them."""
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
 import pytest
+from orc_messages import blob, uint
 from paimon_tables import PaimonTable, serialized
 
+import orcidx
 from orcidx import col
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import build_file_index, open_table
@@ -82,3 +86,52 @@ def test_replaced_text(tmp_path: Path) -> None:
         assert table.scan(["id"], where, utf8="replace").to_table()["id"].to_pylist() == ids
         top = table.scan(["id"], where, top=["name"], limit=3, utf8="replace")
         assert top.to_table()["id"].to_pylist() == ids
+
+
+def _of_java(data: bytes) -> bytes:
+    """Changes the footer: ORC Java wrote the file, with the hybrid calendar. The last value of a field counts."""
+    end = len(data) - 1 - data[-1]
+    postscript = data[end:-1]
+    fields = uint(9, 0) + uint(11, 1)
+    footer: int = orcidx.open(data)._reader.tail.postscript.footer_length + len(fields)
+    postscript = postscript[: postscript.rfind(blob(8000, b"ORC"))] + uint(1, footer) + uint(6, 9) + blob(8000, b"ORC")
+    changed: bytes = data[:end] + fields + postscript + bytes([len(postscript)])
+    return changed
+
+
+@pytest.mark.parametrize("calendar", ["proleptic", "stored"])
+def test_days_of_java(tmp_path: Path, calendar: Any) -> None:
+    """Paimon's Java writes days of the proleptic calendar, although the footer names the hybrid calendar."""
+    days = [
+        datetime.date(1500, 1, 1),
+        datetime.date(1582, 10, 4),
+        datetime.date(1582, 10, 15),
+        datetime.date(2020, 1, 1),
+    ]
+    made = PaimonTable(tmp_path / "table")
+    made.schema({0: ("id", "INT"), 1: ("day", "DATE")})
+    rows = pa.table({"id": pa.array(range(4), pa.int32()), "day": pa.array(days)})
+    entry = made.add("data-0.orc", rows)
+    path = made.path / "bucket-0" / "data-0.orc"
+    orcidx.write_table(rows, path, compression="none")
+    path.write_bytes(_of_java(path.read_bytes()))
+    assert orcidx.open(path).read(["day"])["day"].to_pylist() != days
+    entry["_FILE"]["_FILE_SIZE"] = path.stat().st_size
+    made.commit()
+    table = open_table(made.path)
+    assert table.scan(["day"], calendar=calendar).to_table()["day"].to_pylist() == days
+    for i, day in enumerate(days):
+        column = col("day")
+        for where, ids in {
+            column == day: [i], column != day: [n for n in range(4) if n != i], column < day: list(range(i)),
+            column >= day: list(range(i, 4)), (column == day) | (col("id") == 0): sorted({0, i}),
+            column.is_in([day, days[0]]): sorted({0, i}), column.function("year") == day.year: [
+                n for n in range(4) if days[n].year == day.year
+            ],
+        }.items():  # fmt: skip
+            assert table.scan(["id"], where, calendar=calendar).to_table()["id"].to_pylist() == ids
+            assert table.scan(["id"], where, calendar=calendar).count_rows() == len(ids)
+            found = table.aggregate({"n": "count(*)", "least": "min(day)"}, where, calendar=calendar).to_pylist()
+            assert found == [{"n": len(ids), "least": min((days[n] for n in ids), default=None)}]
+    top = table.scan(["day"], top=["day"], limit=2, calendar=calendar)
+    assert top.to_table()["day"].to_pylist() == days[:2]

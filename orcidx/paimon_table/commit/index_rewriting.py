@@ -107,7 +107,8 @@ class IndexTask:
                 if opened.num_rows != self.rows:
                     raise CorruptFile(f"the file has {opened.num_rows} rows, but the manifest says {self.rows}")
                 unit = finest_unit(pa.schema([(name, kind.arrow_type) for name, kind in columns.items()]))
-                with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
+                chosen = [(name,) for name in columns]
+                with opened.scan(chosen, timestamp_unit=unit, calendar="stored").to_batches() as batches:
                     return self._built(batches)
         rows = RowSelection.all(self.rows)
         return self._built(read_parquet(self.source, columns, rows, batch_size=ReadOptions.batch_size))

@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange
+from orcidx.orc.calendars import GREGORIAN_START
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
-from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
+from orcidx.predicate import BoundLeaf, Constant, External, Leaf, Op, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FileWhere", "in_table_type", "null_mask", "own_offsets", "split_where"]
+__all__ = ["FileWhere", "has_days", "in_table_type", "null_mask", "own_offsets", "split_where"]
 
 
 class FileWhere:
@@ -38,14 +39,14 @@ def split_where(
     mapping: Sequence[FieldMapping],
     schema: pa.Schema,
     *,
-    times_are_numbers: bool,
+    is_orc: bool,
     case_sensitive: bool,
     instants_moved: bool = False,
 ) -> FileWhere:
     """Splits a predicate over the table's ``schema`` into the part that has exactly the same meaning in the file, and
-    the rest. ``times_are_numbers``: whether the file stores times of day as numbers (ORC). ``instants_moved``: whether
-    the file's instants differ from the table's (see ``jvm_instants``)."""
-    translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
+    the rest. ``is_orc``: whether the file is an ORC file. ORC files store times of day as numbers. ``instants_moved``:
+    whether the file's instants differ from the table's (see ``jvm_instants``)."""
+    translator = _Translator(mapping, schema, is_orc, case_sensitive, instants_moved)
     pushed: list[Any] = []
     rest: list[Any] = []
     for part in conjuncts(where):
@@ -59,13 +60,13 @@ class _Translator:
         self,
         mapping: Sequence[FieldMapping],
         schema: pa.Schema,
-        times_are_numbers: bool,
+        is_orc: bool,
         case_sensitive: bool,
         instants_moved: bool,
     ) -> None:
         self.by_name = {entry.field.name: entry for entry in mapping}
         self.schema = schema
-        self.times_are_numbers = times_are_numbers
+        self.is_orc = is_orc
         self.case_sensitive = case_sensitive
         self.instants_moved = instants_moved
 
@@ -83,10 +84,16 @@ class _Translator:
     def _is_same(self, path: tuple[str, ...]) -> bool:
         found, _ = resolve_column(path, self.schema)
         entry = self.by_name[found[0]]
-        return entry.is_same and not self._differs_in_file(entry.field.type)
+        kind = entry.field.type
+        return entry.is_same and not self._differs_in_file(kind) and not (self.is_orc and has_days(kind))
+
+    def _has_old_day(self, leaf: Leaf) -> bool:
+        """Whether the leaf compares with a day before 1582-10-15. Conditions on an ORC file convert such days."""
+        bound = bind(leaf, self.schema, case_sensitive=self.case_sensitive).root
+        return isinstance(bound, BoundLeaf) and any(day is not None and day < GREGORIAN_START for day in bound.literals)
 
     def _differs_in_file(self, data_type: DataType) -> bool:
-        return (self.times_are_numbers and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
+        return (self.is_orc and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
 
     def _leaf(self, leaf: Leaf) -> Part | None:
         path, _ = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
@@ -102,9 +109,20 @@ class _Translator:
             return _of_null(leaf)
         if self._differs_in_file(table.type) or not _compares_alike(file.type, table.type):
             return None
+        if self.is_orc and table.type.root == "DATE" and self._has_old_day(leaf):
+            return None
         asked = (*names, file.name), leaf.op, leaf.literals, leaf.negated
         # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
         return CharLeaf(*asked, file.type.length) if file.type.root == "CHAR" else Leaf(*asked)
+
+
+def has_days(data_type: DataType) -> bool:
+    """Whether the type is DATE, or contains DATE.
+
+    Paimon's Java writes days of the proleptic calendar to ORC files, although the footers name the hybrid calendar. So
+    the stored days are the table's days."""
+    inner = (*data_type.children, *(field.type for field in data_type.fields))
+    return data_type.root == "DATE" or any(map(has_days, inner))
 
 
 def _of_null(leaf: Leaf) -> Constant:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import TEXTS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
-from orcidx.paimon_table.read.evolution import FileWhere, split_where
+from orcidx.paimon_table.read.evolution import FileWhere, has_days, split_where
 from orcidx.predicate import BoundPredicate, Predicate, bind, keep_bindable
 from orcidx.predicate.nodes import NANOS
 from orcidx.scanner.file import make_scan
@@ -95,7 +95,7 @@ def shared_reading(
             scan.where,
             mapping,
             scan.table_schema.arrow_schema,
-            times_are_numbers=is_orc,
+            is_orc=is_orc,
             case_sensitive=scan.options.case_sensitive,
             instants_moved=instants_moved,
         )
@@ -113,6 +113,8 @@ def shared_reading(
         "wall_clock_zone": None,
         "timestamp_unit": finest_unit(schema),
     }
+    if any(has_days(entry.field.type) for entry in entries):
+        known["calendar"] = "stored"
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)
     # If no column is read, the rows are only counted. This needs no reader of small files.
