@@ -288,9 +288,10 @@ def test_a_snapshot_that_is_overwritten_again_and_again_is_told(folder: Path, mo
     assert ids(folder) == list(range(100))
 
 
+@pytest.mark.parametrize("retries", [None, 0])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twice(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, retries: int | None
 ) -> None:
     put, seen = Folder.put, []
 
@@ -307,9 +308,36 @@ def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twi
     with pytest.raises(
         CommitUncertain, match=r"overwritten by java after snapshot 3 .* do not run this change again"
     ) as caught:
-        OPERATIONS[operation](open_table(folder))
+        OPERATIONS[operation](open_table(folder), retries=retries)
     assert (seen, caught.value.snapshot_id) == ([3], 2)
     assert ids(folder) == sorted([*AFTER[operation], 6000]), "what others built on is whole"
+
+
+def test_rows_on_which_others_build_during_the_last_try_keep_their_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The append deleted its data files, although a snapshot of another writer named them."""
+    put, ours = Folder.put, []
+
+    def late(self: Folder, name: str, data: bytes) -> None:
+        if (name, data) == ("snapshot/LATEST", b"2"):
+            ours.append((folder / "snapshot" / "snapshot-2").read_bytes())
+            _renamed_by_java(folder, 2)
+        put(self, name, data)
+
+    def built_upon() -> None:
+        if not ours:
+            return _while_creating(monkeypatch, built_upon)
+        monkeypatch.undo()
+        (folder / "snapshot" / "snapshot-2").write_bytes(ours[0])
+        open_table(folder).append(rows(6000, 1))
+        return _renamed_by_java(folder, 2)
+
+    monkeypatch.setattr(Folder, "put", late)
+    _while_creating(monkeypatch, built_upon)
+    with pytest.raises(CommitUncertain, match="overwritten by java after snapshot 3"):
+        open_table(folder).append(rows(1000, 10), retries=1)
+    assert ids(folder) == [*range(100), *range(1000, 1010), 6000]
 
 
 def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(

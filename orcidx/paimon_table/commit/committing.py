@@ -56,8 +56,9 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an error occurred during the creation of a snapshot. The snapshot's files may then be in use."""
-        return self._creation.in_doubt
+        """Whether the files of a snapshot of this change may be in use. This is the case if an error occurred during
+        the creation of a snapshot, and if another writer has replaced a snapshot, on which a third writer may build."""
+        return self._creation.in_doubt or bool(self._creation.overwritten)
 
     def read(self) -> TableState:
         """Reads the newest snapshot."""
@@ -127,12 +128,15 @@ class Committer:
             except CommitConflict as conflict:
                 final = conflict.snapshot_id is not None and len(self._creation.overwritten) == lost
                 late = deadline is not None and time.monotonic() > deadline
-                if final or number > retries or late:
+                last = final or number > retries or late
+                if not last:
+                    self._wait(number)
+                if self._creation.overwritten or not last:
+                    self.state = self.read()
+                    self._check_not_built_upon()
+                if last:
                     self.name.signed(conflict)
                     raise
-                self._wait(number)
-                self.state = self.read()
-                self._check_not_built_upon()
                 continue
             if document is None:
                 return None
