@@ -14,6 +14,7 @@ from paimon_edits import edit_avro, edit_manifest, edit_snapshot
 from paimon_empty import empty_table
 from paimon_invariants import check_table, files_of, snapshot, snapshot_numbers
 from paimon_soak import SPEC, rows
+from paimon_tables import PaimonTable
 
 from orcidx import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon import open_table
@@ -460,6 +461,21 @@ def test_sidecars_that_a_failed_rewrite_leaves_are_named(folder: Path, monkeypat
     monkeypatch.undo()
     assert len([name for name in conflict.value.left_behind if name.endswith(".index")]) == 3
     check_table(folder)
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_files_without_rows_need_no_index(tmp_path: Path, form: str) -> None:
+    """One such file made the rewrite of the whole table fail."""
+    made = PaimonTable(tmp_path / "t")
+    made.schema({0: ("id", "BIGINT"), 1: ("city", "STRING")}, options={"bucket": "-1"})
+    without = {"_VALUE_STATS": made._stats(pa.table({}), {}), "_VALUE_STATS_COLS": []}
+    for number in range(2):
+        made.add(f"data-{number}.{form}", rows(0).slice(0, number), **without)
+    made.commit()
+    result = open_table(made.path).rewrite_file_index(spec=SPEC)
+    assert result.files == {"done": (f"data-1.{form}",), "complete": (f"data-0.{form}",)}
+    assert open_table(made.path).scan(["id"], col("city") == "").count_rows() == 0
+    assert ids(made.path) == [0]
 
 
 def test_names_that_are_no_numbers(folder: Path) -> None:

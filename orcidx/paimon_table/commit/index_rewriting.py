@@ -191,7 +191,7 @@ def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[
 def _task(
     committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
-    """The task for a file. The result is None if the file has none of the columns."""
+    """The task for a file. The result is None if the file has no rows, or none of the columns."""
     check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(
@@ -200,7 +200,7 @@ def _task(
         )
     written_with = table.schema_of(file.schema_id)
     spec, types = _in_file(wanted, table.schema, written_with)
-    if not spec:
+    if not spec or not file.rows:
         return None
     check_instants(written_with, list(types), file.format, committer.options, "building an index")
     directory = bucket_path(table.schema, file.bucket, file.partition_values)
