@@ -610,6 +610,8 @@ def test_what_is_not_known_is_noted(table: PaimonTable) -> None:
     [
         ("STRING", b"a b/c=d", "a b%2Fc%3Dd", None),
         ("STRING", b"\"#%'*:?\\{}[]^\x7f\n", "%22%23%25%27%2A%3A%3F%5C%7B%7D%5B%5D%5E%7F%0A", None),
+        ("STRING", b"a\0b", "a%00b", None),
+        ("STRING", b"\0", "%00", None),
         ("STRING", b"  ", "__DEFAULT_PARTITION__", None),
         ("STRING", None, "__DEFAULT_PARTITION__", None),
         ("BOOLEAN", True, "true", None),

@@ -14,7 +14,7 @@ from orcidx.predicate.nodes import NANOS
 
 __all__ = ["depends_on_jvm", "partition_path", "partition_pattern"]
 
-_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 32)}
+_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(32)}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
 """Characters that are white space in Python, but not for Java's ``Character.isWhitespace``."""
