@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -653,15 +654,24 @@ def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
         ({"id": pa.array([1]), "code": pa.array(["abc"])}, ValueOutOfRange),
         ({"id": pa.array([1]), "at": pa.array([1], pa.timestamp("us", "UTC"))}, InvalidQuery),
         ({"id": pa.array([1]), "at": pa.array([1], pa.timestamp("ns"))}, ValueOutOfRange),
+        ({"id": pa.array([1]), "share": pa.array([1e300])}, ValueOutOfRange),
     ],
 )
 def test_rows_that_do_not_fit_write_nothing(tmp_path: Path, given: dict[str, pa.Array], error: type[Exception]) -> None:
-    types = {"id": "BIGINT NOT NULL", "city": "STRING", "code": "VARCHAR(2)", "at": "TIMESTAMP(6)"}
+    types = {"id": "BIGINT NOT NULL", "city": "STRING", "code": "VARCHAR(2)", "at": "TIMESTAMP(6)", "share": "FLOAT"}
     folder = empty_table(tmp_path / "t", types)
     before = every_file(folder)
     with pytest.raises(error):
         open_table(folder).append(pa.table(given))
     assert every_file(folder) == before
+
+
+def test_doubles_for_a_float_column(tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t", {"share": "FLOAT"})
+    given = [0.1, -0.0, math.inf, -math.inf, math.nan, None]
+    open_table(folder).append(pa.table({"share": given}))
+    found = open_table(folder).scan().to_table()["share"]
+    assert repr(found.to_pylist()) == repr(pa.array(given, pa.float32()).to_pylist())
 
 
 def test_a_stream_that_fails_leaves_no_file(folder: Path) -> None:

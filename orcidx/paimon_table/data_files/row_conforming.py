@@ -95,9 +95,12 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
         )
     if array.type != kind:
         try:
-            array = array.cast(kind)
+            cast = array.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueOutOfRange(f"a value does not fit {field.type}: {error}") from None
+        if pa.types.is_float64(array.type) and pc.any(pc.and_(pc.is_inf(cast), pc.is_finite(array))).as_py():
+            raise ValueOutOfRange(f"a value is too large for {field.type}, and would become infinite")
+        array = cast
     _check_length(array, field)
     return array
 
