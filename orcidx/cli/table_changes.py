@@ -162,7 +162,10 @@ def append(
     import orcidx
 
     opened = open_table(path, None, storage_options, external_paths)
-    rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options), timestamp_unit="us")
+    # Nanoseconds are read only for columns that store them, because the other units have a larger range.
+    fine = any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in opened.schema.types)
+    stores = parse_storage_options(storage_options)
+    rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="ns" if fine else "us")
 
     def with_bar() -> Iterator[Any]:
         with progress("rows", None) as advance:

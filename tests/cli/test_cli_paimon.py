@@ -287,6 +287,20 @@ def test_table_changes_are_shown_first_and_made_with_yes(orcidx_command, tmp_pat
     assert "KIND:NAME" in err
 
 
+def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.orc"
+    times = pa.array([1_700_000_000_123_456_789, -1_500_000_001], pa.timestamp("ns"))
+    pyarrow.orc.write_table(pa.table({"at": times}), rows)
+    folder = str(empty_table(tmp_path / "t", {"at": "TIMESTAMP(9)"}))
+    assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
+    assert paimon.open_table(folder).scan().to_table()["at"].combine_chunks() == times
+    far = pa.table({"at": pa.array([253_402_300_799], pa.timestamp("s"))})
+    pyarrow.orc.write_table(far, rows)
+    folder = str(empty_table(tmp_path / "micros", {"at": "TIMESTAMP(6)"}))
+    assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
+    assert paimon.open_table(folder).scan().to_table() == far.cast(pa.schema([("at", pa.timestamp("us"))]))
+
+
 def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
     """The library had an option for such tables, but the command line did not."""
     memory = fsspec.filesystem("memory")
