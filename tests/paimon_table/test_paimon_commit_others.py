@@ -478,6 +478,26 @@ def test_files_without_rows_need_no_index(tmp_path: Path, form: str) -> None:
     assert ids(made.path) == [0]
 
 
+def test_an_index_that_is_built_again_with_the_same_bytes(tmp_path: Path) -> None:
+    """The new entry of the file was equal to the old one, which the same snapshot deletes."""
+    made = empty_table(tmp_path / "t", file_index__bitmap__columns="city", file_index__in_manifest_threshold="1 mb")
+    open_table(made).append(rows(0))
+    for _ in range(3):
+        result = open_table(made).rewrite_file_index(only_missing=False)
+        assert len(result.files["done"]) == 1
+        check_table(made)
+        assert ids(made) == list(range(100))
+
+
+def test_an_index_of_a_column_whose_name_looks_like_a_key_of_a_map(tmp_path: Path) -> None:
+    made = empty_table(tmp_path / "t", {"id": "BIGINT", "a[b]": "STRING", "a": "STRING"})
+    open_table(made).append(pa.table({"id": [0, 1], "a[b]": ["x", "y"], "a": ["y", "x"]}))
+    result = open_table(made).rewrite_file_index(spec={"bitmap": {"a[b]": {}}})
+    assert len(result.files["done"]) == 1
+    assert len(open_table(made).rewrite_file_index(spec={"bitmap": {"a[b]": {}}}).files["complete"]) == 1
+    assert open_table(made).scan(["id"], col("a[b]") == "y").to_table()["id"].to_pylist() == [1]
+
+
 def test_names_that_are_no_numbers(folder: Path) -> None:
     for name in ("snapshot-²", "snapshot-٣", "snapshot-", "snapshot--1", "snapshot-7.tmp", ".snapshot-9"):
         (folder / "snapshot" / name).write_text("{}")

@@ -9,6 +9,7 @@ that a compaction or another rewrite has replaced in the meantime are left out, 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from orcidx.errors import (
     located,
 )
 from orcidx.options import ReadOptions
-from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
+from orcidx.paimon.build import FileIndexBuilder, Spec
 from orcidx.paimon.container import split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
@@ -101,7 +102,7 @@ class IndexTask:
         return BuiltIndex(self.identity, None, sidecar, len(data))
 
     def _container(self) -> bytes:
-        columns = {name: self.types[name] for name in columns_of(self.spec)}
+        columns = self.types
         if self.name.lower().endswith(".orc"):
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
@@ -171,7 +172,8 @@ def plan_index_rewrite(
 
 
 def _check_columns(spec: Spec, schema: TableSchema) -> None:
-    for column in columns_of(spec):
+    for given in dict.fromkeys(column for columns in spec.values() for column in columns):
+        column, _ = split_map_key(given, schema.by_name)
         if column not in schema.by_name:
             raise InvalidQuery(f"the table has no column {column!r}; it has {', '.join(schema.by_name)}", column=column)
 
@@ -380,7 +382,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
     others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]
     directory = bucket_path(schema, old["_BUCKET"], decoded_partition(schema, old["_PARTITION"]))
     sidecar, container = index.sidecar, index.container
-    for number in range(1, len(attempt.state.deleted) + 2):
+    for number in itertools.count(1):
         extra = [*others, *([sidecar] if sidecar is not None else [])]
         file = {**old["_FILE"], "_EXTRA_FILES": extra, "_EMBEDDED_FILE_INDEX": container}
         record = {**old, "_KIND": ADD, "_FILE": file}
