@@ -640,6 +640,9 @@ def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
     chance = pc.Expression._call("random", [], pc.RandomOptions(initializer=1))
     with pytest.raises(Unsupported, match="random"):
         open_table(folder).delete(chance < 0.5)
+    named = empty_table(tmp_path / "t3", {"random": "BIGINT"})
+    open_table(named).append(pa.table({"random": [1, 2]}))
+    assert open_table(named).delete(pc.field("random") + 1 == 2).rows == 1, "only a name"
 
 
 @pytest.mark.parametrize(
