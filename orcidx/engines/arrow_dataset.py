@@ -66,13 +66,16 @@ class _Scans:
     the scan."""
 
     _scan: Scan
+    _kept: pc.Expression | None
+    """The filter that is applied to the values of the schema, in addition to the predicate of the scan."""
     last_metrics: ScanMetrics | None
     """The metrics of the iteration over rows that was started last."""
 
-    def _start(self, scan: Scan) -> None:
+    def _start(self, scan: Scan, kept: pc.Expression | None) -> None:
         if scan.row_limit is not None:
             raise Unsupported("a dataset does not support limit; give the limit to the engine")
         self._scan = scan
+        self._kept = kept
         self.last_metrics = None
 
     def scanner(
@@ -110,6 +113,13 @@ class _Scans:
         """
         whole = self._schema if schema is None else schema
         needed = self._needed(whole, columns, filter)
+        if self._kept is not None:
+            columns = whole.names if columns is None else columns
+            unused = pa.schema([field for field in self._schema if field.name not in whole.names])
+            whole = pa.schema([*whole, *unused])
+            tested = self._needed(whole, [], self._kept)
+            needed = [name for name in whole.names if name in needed or name in tested]
+            filter = _both(self._kept, filter)
         pushed = self._pushed(needed, filter, batch_size)
         if filter is not None and not self._is_worth(pushed):
             pushed = self._pushed(needed, None, batch_size)
@@ -259,6 +269,8 @@ class _Scans:
         -------
         int
         """
+        if self._kept is not None:
+            return self.scanner(columns=[], filter=filter, **options).count_rows()
         if filter is None:
             return self._scan.count_rows()
         needed = self._needed(self._schema, [], filter)
@@ -271,6 +283,12 @@ class _Scans:
         # pyarrow.dataset.write_dataset calls this method if the object has it. Without this method, write_dataset would
         # use the dataset's C++ object, which does not exist here.
         return self.scanner().__arrow_c_stream__(requested_schema)
+
+
+def _both(kept: pc.Expression | None, filter: pc.Expression | None) -> pc.Expression | None:
+    if kept is None or filter is None:
+        return filter if kept is None else kept
+    return kept & filter
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
@@ -293,9 +311,9 @@ def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | Non
     row for which the filter is true in pyarrow.
 
     pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. So
-    if the filter uses a timestamp with a unit other than nanoseconds, the predicate is used only for pruning and does
-    not replace the filter. The same holds if the filter uses the column that ``without`` names, because this column has
-    no index.
+    if the filter uses a column with timestamps in a unit other than nanoseconds, the predicate is used only for pruning
+    and does not replace the filter. The same holds if the filter uses the column that ``without`` names, because this
+    column has no index.
     """
     node = from_expression(filter)
     if is_exact(filter, schema, without=without):
@@ -312,7 +330,10 @@ def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = 
 
 
 def _is_coarse(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) and kind.unit != "ns")
+    """Whether values of the type are or contain timestamps with a unit other than nanoseconds."""
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit != "ns")
+    return any(_is_coarse(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _relaxed(node: Predicate, schema: pa.Schema, without: str | None) -> Any:
@@ -347,11 +368,11 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
     (3, 2)
     """
 
-    def __init__(self, scan: Scan) -> None:
-        self._start(scan)
+    def __init__(self, scan: Scan, kept: pc.Expression | None = None) -> None:
+        self._start(scan, kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OrcDataset, (self._scan,)
+        return OrcDataset, (self._scan, self._kept)
 
     def __repr__(self) -> str:
         return f"<OrcDataset of {counted(len(self._scan.jobs), 'file')}>"
@@ -386,12 +407,13 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         ------
         OrcFragment
         """
-        scan = self._pushed(self._schema.names, filter, None)
+        scan = self._pushed(self._schema.names, _both(self._kept, filter), None)
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
         for job in jobs:  # indexes=None: the plan used the indexes; using them again takes longer than reading a file
-            yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
+            one = replace(self._scan, jobs=(job,), request=request, indexes=None)
+            yield OrcFragment(one, self._schema, self._kept)
 
     def _is_worth(self, pushed: Scan) -> bool:
         return pays(pushed)
@@ -409,9 +431,11 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         OrcDataset
         """
         request = self._scan.resolved
+        if not is_exact(expression, self._schema, without=request.row_numbers):
+            return OrcDataset(self._scan, _both(self._kept, expression))
         where = from_expression(expression)
         both = where if request.where is None else all_of(request.where, where)
-        return OrcDataset(replace(self._scan, request=replace(request, where=both)))
+        return OrcDataset(replace(self._scan, request=replace(request, where=both)), self._kept)
 
     replace_schema = _refuse("replace_schema", "give schema= to orcidx.dataset")
     sort_by = _refuse("sort_by", "sort the result of to_table()")
@@ -425,12 +449,12 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
 class OrcFragment(_Scans, ds.Fragment):  # type: ignore[misc]
     """One file of an ``OrcDataset``."""
 
-    def __init__(self, scan: Scan, schema: pa.Schema) -> None:
-        self._start(scan)
+    def __init__(self, scan: Scan, schema: pa.Schema, kept: pc.Expression | None = None) -> None:
+        self._start(scan, kept)
         self._whole = schema
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OrcFragment, (self._scan, self._whole)
+        return OrcFragment, (self._scan, self._whole, self._kept)
 
     def __repr__(self) -> str:
         return f"<OrcFragment {self._scan.jobs[0].source.name}>"

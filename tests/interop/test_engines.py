@@ -257,6 +257,53 @@ def test_times_are_compared_as_the_dataset_shows_them(folder, unit, shift):
             assert rows.count_rows(expression) == whole.filter(expression).num_rows
 
 
+@pytest.mark.parametrize("unit", ["us", "ms", "s"])
+def test_a_filtered_dataset_compares_times_as_the_dataset_shows_them(folder, unit):
+    rows = orcidx.dataset(folder, timestamp_unit=unit, row_numbers=True)
+    field, bound = pc.field("time"), rows.to_table().column("time")[1234]
+    for expression in (
+        field == bound,
+        field <= bound,
+        ~(field > bound),
+        field.isin([bound]),
+        pc.field("row_number") < 7,
+    ):
+        asked = rows.to_table(filter=expression)
+        kept = rows.filter(expression)
+        assert asked.num_rows
+        pieces = [piece.to_table() for piece in kept.get_fragments()]
+        for found in (
+            kept.to_table(),
+            pickle.loads(pickle.dumps(kept)).to_table(),
+            kept.head(2 * len(asked)),
+            kept.filter(pc.field("id") >= 0).to_table(),
+            rows.filter(pc.field("id") >= 0).filter(expression).to_table(),
+            pa.table(kept),
+            pa.concat_tables(pieces),
+        ):
+            assert same(found, asked)
+        assert kept.to_table(columns=["id"]).equals(asked.select(["id"]))
+        assert kept.scanner(schema=pa.schema([rows.schema.field("id")])).to_table().equals(asked.select(["id"]))
+        assert kept.to_table(columns={"n": pc.field("id") + 1}, filter=pc.field("id") > 1235).num_rows == sum(
+            value > 1235 for value in asked["id"].to_pylist()
+        )
+        assert kept.count_rows() == rows.filter(expression).scanner().count_rows() == asked.num_rows
+        assert kept.count_rows(pc.field("id") > 1235) == asked.filter(pc.field("id") > 1235).num_rows
+
+
+@pytest.mark.parametrize("unit", ["us", "s"])
+def test_times_inside_of_lists_and_structs_are_compared_as_the_dataset_shows_them(tmp_path, unit):
+    kind, times = pa.timestamp("ns"), [1_700_000_000_000_000_000, 1_700_000_000_000_000_500, None]
+    columns = {"l": pa.array([[time] for time in times], pa.list_(kind)), "s": pa.array(times, kind)}
+    columns["s"] = pa.StructArray.from_arrays([columns["s"]], names=["t"])
+    orcidx.write_table(pa.table(columns), tmp_path / "a.orc")
+    rows = orcidx.dataset(tmp_path / "a.orc", timestamp_unit=unit)
+    bound = pa.scalar(times[0], kind).cast(pa.timestamp(unit))
+    for value in (pc.list_element(pc.field("l"), 0), pc.struct_field(pc.field("s"), [0]), pc.field("s", "t")):
+        found = [rows.to_table(filter=value == bound).num_rows, rows.filter(value == bound).to_table().num_rows]
+        assert [*found, rows.count_rows(value == bound), rows.filter(value == bound).count_rows()] == [2] * 4
+
+
 def test_a_narrowed_dataset(folder, table):
     rows = orcidx.dataset(folder, columns=["text", "id"], where=col("year") == 2021, row_numbers=True, file_path=True)
     assert rows.schema.names == ["text", "id", "file_path", "row_number"]
