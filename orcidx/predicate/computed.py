@@ -8,6 +8,7 @@ operation except ``coalesce`` gives null where an operand is null.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -18,10 +19,19 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.comparisons import Comparisons
-from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
+from orcidx.predicate.nodes import ExactTime, External, Leaf, Op, Predicate, all_of, canonical_literal
 from orcidx.predicate.tried_casts import tried_cast
 
-__all__ = ["FUNCTIONS", "Computed", "Values", "comparison_of", "computed", "condition_of", "is_strict"]
+__all__ = [
+    "FUNCTIONS",
+    "Computed",
+    "Values",
+    "comparison_of",
+    "computed",
+    "condition_of",
+    "is_strict",
+    "operand_expression",
+]
 
 FUNCTIONS = {
     "abs": "abs_checked",
@@ -202,17 +212,18 @@ class Computed(Values):
         members = tuple(values)
         if not members:
             raise InvalidQuery("is_in of a computed value needs at least one value")
-        parts = tuple((Op.EQ, _value(self), _value(one)) for one in members)
-        return comparison_of(Comparisons(parts), strict=is_strict(self), tested=_value(self))
+        parts = tuple((Op.EQ, operand_expression(self), operand_expression(one)) for one in members)
+        return comparison_of(Comparisons(parts), strict=is_strict(self), tested=operand_expression(self))
 
     def between(self, low: object, high: object) -> External:
         """Whether ``low <= value <= high``. Both ends are included."""
-        both = (Op.GE, _value(self), _value(low)), (Op.LE, _value(self), _value(high))
-        return comparison_of(Comparisons(both, every=True), strict=is_strict(self), tested=_value(self))
+        value = operand_expression(self)
+        both = (Op.GE, value, operand_expression(low)), (Op.LE, value, operand_expression(high))
+        return comparison_of(Comparisons(both, every=True), strict=is_strict(self), tested=value)
 
     def is_null(self) -> External:
         """Whether the value is null."""
-        return condition_of(_value(self).is_null(), strict=False)
+        return condition_of(operand_expression(self).is_null(), strict=False)
 
     def is_not_null(self) -> External:
         """Whether the value is not null."""
@@ -221,22 +232,36 @@ class Computed(Values):
 
 def _call(function: str, *operands: Any) -> Computed:
     """The value of a function that gives null where an operand is null."""
-    expression = pc.Expression._call(function, [_value(one) for one in operands])
+    expression = pc.Expression._call(function, [operand_expression(one) for one in operands])
     return Computed(expression, strict=all(map(is_strict, operands)))
 
 
 def quotient(dividend: Any, divisor: Any) -> Computed:
     """Division as doubles, also for integers, as in Spark and DuckDB. Division by zero gives an infinity or NaN."""
-    first, second = (_value(one).cast(pa.float64()) for one in (dividend, divisor))
+    first, second = (operand_expression(one).cast(pa.float64()) for one in (dividend, divisor))
     return Computed(pc.Expression._call("divide", [first, second]), strict=is_strict(dividend) and is_strict(divisor))
 
 
-def _value(operand: Any) -> pc.Expression:
+def operand_expression(operand: object) -> pc.Expression:
+    """The Expression of a column, of a computed value or of a constant. Raises ``InvalidQuery`` for a constant that no
+    Arrow type can represent."""
     if isinstance(operand, Values):
         return operand._expression()
     if isinstance(operand, pc.Expression):
         return operand
-    return pc.scalar(operand if isinstance(operand, pa.Scalar) else canonical_literal(operand))
+    try:
+        return pc.scalar(operand if isinstance(operand, pa.Scalar) else _scalar(canonical_literal(operand)))
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidQuery(f"{operand!r:.80} fits no Arrow type, so nothing can be computed from it") from error
+
+
+def _scalar(value: object) -> object:
+    """A literal as a value from which pyarrow makes a constant without losing nanoseconds."""
+    if isinstance(value, ExactTime):
+        return pa.scalar(value.nanos, pa.time64("ns") if value.of_day else pa.timestamp("ns", value.zone))
+    if isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0:  # a Timestamp of pandas
+        return pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
+    return value
 
 
 def is_strict(operand: object) -> bool:
@@ -249,7 +274,7 @@ def is_strict(operand: object) -> bool:
 def computed(op: Op, left: object, right: object) -> External:
     """Makes a comparison in which a side is a computed value, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
-    return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
+    return comparison_of(Comparisons(((op, operand_expression(left), operand_expression(right)),)), strict=strict)
 
 
 def comparison_of(comparisons: Comparisons, *, strict: bool, tested: pc.Expression | None = None) -> External:

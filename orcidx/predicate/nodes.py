@@ -6,6 +6,7 @@ never reversed, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import math
 from collections.abc import Sequence
@@ -451,6 +452,8 @@ def canonical_literal(value: Any) -> Any:
         return None if np.isnat(value) else value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, datetime.datetime) and value != value:  # pandas' NaT
+        return None
     if isinstance(value, decimal.Decimal) and value.is_nan():
         return math.nan  # a signalling NaN would raise an error at the first comparison
     if isinstance(value, (bytearray, memoryview)):

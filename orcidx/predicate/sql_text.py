@@ -124,6 +124,19 @@ _TIMES = frozenset(
 """Types whose constants are written as the name of the type and a text."""
 
 
+def _moment(nanos: int, zoned: bool) -> object:
+    """A time as a ``datetime`` if possible. The other types are for digits below a microsecond and for times that a
+    ``datetime`` cannot represent."""
+    exact = ExactTime(nanos, "UTC" if zoned else None)
+    if nanos % 1_000:
+        return exact if zoned or abs(nanos) >= 1 << 63 else np.datetime64(nanos, "ns")
+    try:
+        moment = _EPOCH + datetime.timedelta(microseconds=nanos // 1_000)
+    except OverflowError:  # the zone's offset moves the time out of the years 1 to 9999
+        return exact
+    return moment.replace(tzinfo=datetime.UTC) if zoned else moment
+
+
 class _Translator:
     def __init__(self, text: str, dots_reach: bool) -> None:
         self.text = text
@@ -341,7 +354,4 @@ class _Translator:
             return ExactTime(nanos, of_day=True)
         if kind.name in ("TIMESTAMPTZ", "TIMESTAMPLTZ") and not zoned:
             return _null_if_tried(node, self.refuse(node, "names no zone: write an offset such as +00:00 or Z"))
-        if nanos % 1_000:
-            return ExactTime(nanos, "UTC") if zoned else np.datetime64(nanos, "ns")
-        moment = _EPOCH + datetime.timedelta(microseconds=nanos // 1_000)
-        return moment.replace(tzinfo=datetime.UTC) if zoned else moment
+        return _moment(nanos, zoned)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from orcidx.predicate.computed import FUNCTIONS, Computed, is_strict, quotient
+from orcidx.predicate.computed import FUNCTIONS, Computed, is_strict, operand_expression, quotient
 
 __all__ = ["as_computed", "is_computed", "value_of"]
 
@@ -85,7 +85,10 @@ def value_of(
         # Arithmetic is done with doubles, because most columns in such expressions are doubles.
         return float(found) if isinstance(found, Decimal) else found
     if isinstance(node, exp.Neg):
-        return -value(node.this)
+        inner = value(node.this)
+        if isinstance(inner, bool) or not isinstance(inner, (Computed, int, float)):
+            raise refuse(node, "has a minus before a value that is not a number")
+        return -inner
     if isinstance(node, exp.Coalesce):
         first = value(node.this)
         return as_computed(first).coalesce(*map(value, node.expressions))
@@ -95,8 +98,8 @@ def value_of(
             raise refuse(node, f"casts to a type that is not supported; the types are {', '.join(_CASTS)}")
         if node.to.expressions:  # engines differ in whether a cast truncates texts
             raise refuse(node, "casts to a type with a length or a precision, which is not supported in where")
-        inner = as_computed(value(node.this))
-        return inner.try_cast(kind) if isinstance(node, exp.TryCast) else inner.cast(kind)
+        operand = as_computed(value(node.this))
+        return operand.try_cast(kind) if isinstance(node, exp.TryCast) else operand.cast(kind)
     if isinstance(node, _BINARY):
         return _binary(node, as_computed(value(node.this)), value(node.expression))
     name = _function_name(node)
@@ -109,7 +112,7 @@ def value_of(
 
 def as_computed(value: object) -> Computed:
     """The operand of ``value_of`` as a computed value, also if it is a literal."""
-    return value if isinstance(value, Computed) else Computed(pc.scalar(value))
+    return value if isinstance(value, Computed) else Computed(operand_expression(value))
 
 
 def _binary(node: Any, left: Computed, right: Any) -> Computed:

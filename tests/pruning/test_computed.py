@@ -6,6 +6,7 @@ import datetime
 import pickle
 from decimal import Decimal
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ import pytest
 
 import orcidx
 from orcidx import InvalidQuery, ValueOutOfRange, col
+from orcidx.predicate import bind, parse
 from orcidx.scanner import small_filter
 
 
@@ -265,3 +267,53 @@ def test_it_pickles(path):
     scan = pickle.loads(pickle.dumps(orcidx.scan(path, where="id = id + 0")))
     assert scan.count_rows() == 10
     assert "add_checked" in repr(scan)
+
+
+TIMES = pa.table(
+    {
+        "a": pa.array([datetime.time(9), datetime.time(11), None], pa.time32("ms")),
+        "b": pa.array([datetime.time(12), datetime.time(12), datetime.time(12)], pa.time32("ms")),
+        "t": pa.array([0, 1, None], pa.timestamp("ns")),
+        "z": pa.array([0, 1, None], pa.timestamp("ns", "UTC")),
+    }
+).to_batches()[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("TIME '10:00:00' BETWEEN a AND b", [True, False, False]),
+        ("TIME '10:00:00.000000001' NOT BETWEEN a AND b", [False, True, False]),
+        ("b BETWEEN TIME '10:00:00' AND b", [True, True, True]),
+        ("coalesce(a, TIME '10:00:00') <= TIME '10:00:00'", [True, False, True]),
+        ("TIMESTAMP '1970-01-01 00:00:00.000000001' BETWEEN t AND t", [False, True, False]),
+        ("t > TIMESTAMP '0001-01-01 00:00:00.000000001'", [True, True, False]),
+        ("z < TIMESTAMP '9999-12-31 23:59:59-23:00'", [True, True, False]),
+        (col("t").coalesce(pd.Timestamp("1970-01-01 00:00:00.000000001")) == col("t"), [True, True, False]),
+        (col("t").coalesce(pd.Timestamp("1970-01-01 00:00:00.000000001")) > pd.Timestamp(0), [False, True, True]),
+        (col("t") == pd.NaT, [False, False, False]),
+    ],
+)
+def test_constants_that_are_times(where, kept):
+    assert bind(parse(where), TIMES.schema).evaluate(TIMES).tolist() == kept
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "12345678901234567890123456789 BETWEEN id AND k",
+        "id + 0 = 12345678901234567890123456789",
+        "d BETWEEN TIMESTAMP '0001-01-01 00:00:00.000000001' AND d",
+        "-(TIME '10:00:00') < id",
+        "-(X'61') < id",
+        "-NULL < id",
+        "id = -TRUE",
+        "d > -(DATE '2020-01-01')",
+    ],
+)
+def test_a_constant_that_cannot_be_computed_with_raises_an_own_error(path, where):
+    with pytest.raises(InvalidQuery):
+        found(path, where)
+    for constant in (2**70, object(), 1j):
+        with pytest.raises(InvalidQuery, match="fits no Arrow type"):
+            col("id").coalesce(constant)
