@@ -81,7 +81,7 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
     if "or" in data:
         return Or(tuple(_node(child, levels - 1) for child in data["or"]))
     if "constant" in data:
-        if data["constant"] not in (True, False, None):
+        if not isinstance(data["constant"], bool | None):  # 1 equals True, but a constant is compared with "is"
             raise InvalidQuery(f"{data['constant']!r} is not a constant; expected true, false or null")
         return Constant(data["constant"])
     if "expression" in data:
