@@ -10,6 +10,11 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanO
 from pyspark.sql.types import StructType
 
 import orcidx
+from orcidx import col
+from orcidx.predicate import parse
+from orcidx.predicate.fold import rewritten
+from orcidx.spark.choosing.connect_pruning import certain_predicate
+from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.query.data_source import OrcidxReader
 from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
@@ -17,6 +22,54 @@ from orcidx.spark.types.spark_types import arrow_schema_of
 
 TIME = dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=dt.UTC)
 HOUR = 3600 * 10**9
+FIELDS = [
+    {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    for name, kind in (("id", "long"), ("t", "timestamp"))
+]
+SCHEMA = {"type": "struct", "fields": FIELDS}
+
+
+def write_times(folder):
+    """Writes the rows 0, 1, 2. Row 1 is 500 nanoseconds after ``TIME``, the others are an hour before and after."""
+    time = 1_700_000_000_000_000_000
+    times = pa.array([time - HOUR, time + 500, time + HOUR], pa.timestamp("ns", "UTC"))
+    orcidx.write_table(pa.table({"id": [0, 1, 2], "t": times}), folder / "a.orc")
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        (col("t") == TIME, [1]),
+        (col("t") <= TIME, [0, 1]),
+        (col("t") > TIME, [2]),
+        (col("t") < TIME, [0]),
+        (col("t").is_in([TIME]), [1]),
+        (col("t").between(TIME, TIME), [1]),
+        (~col("t").between(TIME, TIME), [0, 2]),
+        (col("t").between(TIME - dt.timedelta(hours=1), TIME), [0, 1]),
+        (col("t").between(None, TIME), []),
+        (~col("t").between(None, TIME), [2]),
+        (col("t") != TIME, [0, 2]),
+    ],
+)
+def test_predicates_keep_rows_whose_microseconds_match(tmp_path, where, ids):
+    write_times(tmp_path)
+    floored = rewritten(parse(where), in_micros)
+    assert orcidx.read_table(tmp_path, ["id"], floored)["id"].to_pylist() == ids
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ([("t", "==", TIME.replace(tzinfo=None))], [1]),
+        ([("t", "<=", pa.scalar(TIME, pa.timestamp("us", "UTC")))], [0, 1]),
+        (col("t").between(pa.scalar(TIME), pa.scalar(TIME)), [1]),
+    ],
+)
+def test_conditions_of_spark_connect_keep_rows_whose_microseconds_match(tmp_path, where, ids):
+    write_times(tmp_path)
+    certain = certain_predicate(Query(path=str(tmp_path), where=where), StructType.fromJson(SCHEMA))
+    assert orcidx.read_table(tmp_path, ["id"], certain)["id"].to_pylist() == ids
 
 
 @pytest.mark.parametrize(

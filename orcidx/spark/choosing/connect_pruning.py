@@ -19,6 +19,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.conditions.listed_files import Listing
 from orcidx.spark.conditions.query_text import may_mean_otherwise
 from orcidx.spark.conditions.relation import paths_of
@@ -63,7 +64,7 @@ def certain_predicate(query: Query, schema: StructType) -> Predicate:
     if asked is None:
         return _ANY
     certain = [rewritten(one, lambda part: _certain_part(part, arrow, apart, query)) for one in conjuncts(asked)]
-    found: Predicate = all_of(*(one for one in certain if one is not None))
+    found: Predicate = rewritten(all_of(*(one for one in certain if one is not None)), in_micros)
     return found
 
 

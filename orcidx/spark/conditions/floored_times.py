@@ -32,6 +32,10 @@ def in_micros(part: Part) -> Part | Predicate:
     elif part.op in (Op.EQ, Op.IN):
         within = (all_of(_time_leaf(part, Op.GE, one), _time_leaf(part, Op.LT, _next(one))) for one in times)
         found = any_of(*within, *([Constant(None)] if len(times) < len(part.literals) else []))
+    elif part.op is Op.BETWEEN:
+        low, high = part.literals
+        until = _time_leaf(part, Op.LT, _next(high)) if isinstance(high, ExactTime) else _time_leaf(part, Op.LE, high)
+        found = all_of(_time_leaf(part, Op.GE, low), until)
     elif part.op is Op.EQ_NULL_SAFE:
         window = all_of(_time_leaf(part, Op.GE, times[0]), _time_leaf(part, Op.LT, _next(times[0])))
         found = all_of(Leaf(part.path, Op.IS_NULL, (), True), window)
@@ -40,7 +44,7 @@ def in_micros(part: Part) -> Part | Predicate:
     return ~found if part.negated else found
 
 
-def _time_leaf(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
+def _time_leaf(leaf: Leaf, op: Op, time: object) -> Leaf:
     return Leaf(leaf.path, op, (time,))
 
 
