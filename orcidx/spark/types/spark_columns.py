@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,9 @@ _END = object()
 _INTEGERS = pa.types.is_integer
 _INTEGER_LIMIT = 1 << 63
 """Only integers between the negative of this limit and the limit are passed to Spark. The limits are excluded."""
+
+_MOST_DIGITS = 38
+"""The largest precision of a decimal in Spark."""
 
 
 def spark_column(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
@@ -57,7 +60,7 @@ def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Column | 
     if not isinstance(part, Leaf):
         return None
     path, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
-    if not all(is_exact_in_spark(value, kind) for value in part.literals):
+    if not all(is_exact_in_spark(value, kind) for value in part.literals) or not _has_room(part.literals, kind):
         return None
     literals = [_literal(value) for value in part.literals]
     column = F.col(".".join(map(quoted, path)))
@@ -117,10 +120,27 @@ def is_exact_in_spark(value: object, kind: pa.DataType) -> bool:
     return False
 
 
+def _has_room(values: Sequence[object], kind: pa.DataType) -> bool:
+    """Whether one decimal type of Spark can represent the column and all values. Otherwise Spark rounds them before it
+    compares them, or raises an error. The result is True for columns of other types."""
+    if not pa.types.is_decimal(kind):
+        return True
+    whole, fraction = kind.precision - kind.scale, kind.scale
+    for value in values:
+        if isinstance(value, decimal.Decimal):
+            parts = value.as_tuple()
+            exponent = int(parts.exponent)
+            whole = max(whole, len(parts.digits) + exponent)
+            fraction = max(fraction, -exponent)
+    return bool(whole + fraction <= _MOST_DIGITS)
+
+
 def _literal(value: object) -> Column:
     """The literal of an exact value."""
     from pyspark.sql import functions as F
 
+    if isinstance(value, dt.date):  # lit() fails for years before 1000 and moves days between 1582-10-05 and 1582-10-14
+        return F.expr(f"DATE '{value.isoformat()}'")
     if isinstance(value, int) and not isinstance(value, bool):
         return F.expr(f"{value}L")
     return F.timestamp_micros(F.lit(value.nanos // 1000)) if isinstance(value, ExactTime) else F.lit(value)
