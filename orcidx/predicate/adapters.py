@@ -16,6 +16,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.extras import needed
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.nodes import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.padded_leaf import PaddedLeaf
 from orcidx.predicate.polars_where import from_polars_expression, is_polars
 
 __all__ = ["from_expression", "from_spark", "predicate_of"]
@@ -144,9 +145,9 @@ def _spark(one: Any) -> Predicate:
         child = _spark(one.child)
         return child if isinstance(child, Constant) else ~child
     if kind in _SPARK_OPS:
-        return Leaf(tuple(one.attribute), _SPARK_OPS[kind], (one.value,))
+        return PaddedLeaf(tuple(one.attribute), _SPARK_OPS[kind], (one.value,))
     if kind == "In":
-        return Leaf(tuple(one.attribute), Op.IN, tuple(one.value))
+        return PaddedLeaf(tuple(one.attribute), Op.IN, tuple(one.value))
     if kind in ("IsNull", "IsNotNull"):
         return Leaf(tuple(one.attribute), Op.IS_NULL, negated=kind == "IsNotNull")
     return Constant(True)

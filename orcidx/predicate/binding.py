@@ -206,7 +206,7 @@ class _Binder:
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
         char_length = self._char_length(leaf, path)
-        if isinstance(leaf, PaddedLeaf) and char_length is not None and _is_wider(leaf):
+        if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
             return Constant(True)
         return _Column(leaf, path, kind, self.nan, char_length).bind()
 
@@ -223,7 +223,7 @@ class _Binder:
             return Constant(leaf.of_null().value is True)
         path, kind = resolve_column(path, self.schema)
         char_length = self._char_length(leaf, path)
-        if isinstance(leaf, PaddedLeaf) and char_length is not None and _is_wider(leaf):
+        if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
             return Constant(True)
         column = _Column(leaf, path, kind, self.nan, char_length)
         try:
@@ -280,12 +280,6 @@ class _Binder:
         names = [path[0] for path in node.columns or ()]
         expression, tried = taken_out(expression, names) if node.tries else (expression, ())
         return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
-
-
-def _is_wider(leaf: PaddedLeaf) -> bool:
-    """Whether binding to a CHAR column must keep every row, because an engine compares the trailing spaces of the
-    column."""
-    return leaf.negated or leaf.op not in (Op.EQ, Op.IN)
 
 
 @dataclass(frozen=True)

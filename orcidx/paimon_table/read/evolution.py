@@ -8,6 +8,7 @@ in each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from orcidx.predicate import BoundLeaf, Constant, External, Leaf, Op, Predicate,
 from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
+from orcidx.predicate.padded_leaf import PaddedLeaf
 
 __all__ = ["FileWhere", "has_days", "in_table_type", "null_mask", "own_offsets", "split_where"]
 
@@ -90,7 +92,9 @@ class _Translator:
     def _has_old_day(self, leaf: Leaf) -> bool:
         """Whether the leaf compares with a day before 1582-10-15. Conditions on an ORC file convert such days."""
         bound = bind(leaf, self.schema, case_sensitive=self.case_sensitive).root
-        return isinstance(bound, BoundLeaf) and any(day is not None and day < GREGORIAN_START for day in bound.literals)
+        if isinstance(bound, BoundLeaf):
+            return any(day is not None and day < GREGORIAN_START for day in bound.literals)
+        return not isinstance(bound, Constant)
 
     def _differs_in_file(self, data_type: DataType) -> bool:
         return (self.is_orc and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
@@ -111,9 +115,13 @@ class _Translator:
             return None
         if self.is_orc and table.type.root == "DATE" and self._has_old_day(leaf):
             return None
-        asked = (*names, file.name), leaf.op, leaf.literals, leaf.negated
+        path = (*names, file.name)
+        if file.type.root != "CHAR":
+            return replace(leaf, path=path)
+        if isinstance(leaf, PaddedLeaf) and leaf.keeps_all_of_char:
+            return Constant(True)
         # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
-        return CharLeaf(*asked, file.type.length) if file.type.root == "CHAR" else Leaf(*asked)
+        return CharLeaf(path, leaf.op, leaf.literals, leaf.negated, file.type.length)
 
 
 def has_days(data_type: DataType) -> bool:
