@@ -18,7 +18,7 @@ from orcidx.spark.conditions.relation import Relation, relation_of
 from orcidx.spark.conditions.text_conditions import filtered_by
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
-from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
+from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.spark_columns import spark_column
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
 
@@ -66,14 +66,14 @@ def with_condition(frame: DataFrame, condition: Column | str | None) -> DataFram
     return frame if condition is None else filtered_by(frame, condition)
 
 
-def condition_of_query(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
+def condition_of_query(relation: Relation, query: Query, filtered: DataFrame) -> Condition:
     """The part of the condition that can skip files, and the columns that the condition names."""
     columns = frozenset(relation.frame.columns)
     if query.where is None:
         return Condition(Constant(True), frozenset())
     schema = relation.frame.schema
     if not is_connect(relation.spark):
-        return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
+        return analysed(filtered, columns, collated=collated(schema))
     may = certain_predicate(query, schema)
     if may == Constant(True):
         return Condition(

@@ -136,7 +136,7 @@ def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Eng
         return choosing.by_spark(verdict.reason)
     if engine != "orcidx" and _has_no_index(query.reached):
         return choosing.by_spark(NO_INDEX)
-    asked = condition_of_query(relation, query, filtered, session)
+    asked = condition_of_query(relation, query, filtered)
     if verdict := decide(replace(facts, condition=replace(facts.condition, obstacle=asked.obstacle))):
         return choosing.by_spark(verdict.reason)
     return choosing.by_evidence(with_keys(asked, keys), facts)

@@ -23,7 +23,15 @@ from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.types.argument_types import JavaObject
-from orcidx.spark.types.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
+from orcidx.spark.types.literal_values import (
+    UNKNOWN,
+    Nodes,
+    is_understood,
+    literal_value,
+    wall_clock,
+    with_instants,
+    with_values,
+)
 from orcidx.spark.types.spark_types import CHAR_TYPE, DEFAULT, NESTED_CHAR
 
 if TYPE_CHECKING:
@@ -125,12 +133,12 @@ class _Truth:
 _UNKNOWN = _Truth()
 
 
-def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
+def analysed(filtered: DataFrame, columns: frozenset[str], *, collated: frozenset[str]) -> Condition:
     """The condition of a DataFrame that consists of one filter on a relation. ``columns`` are the columns of the
     relation. Only classic sessions are supported.
 
-    ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
-    not compared by their bytes. This argument is needed because Catalyst's JSON does not show collations."""
+    ``collated``: text columns that are not compared by their bytes. This argument is needed because Catalyst's JSON
+    does not show collations."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":  # e.g. for _metadata, whose columns are added below the filter
@@ -143,13 +151,13 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     if None not in reasons:
         return Condition(_ANY, named, untestable[0])
     plan = _folded(plan, condition, jvm)
-    nodes = _nodes(plan.condition(), columns, collated)
+    nodes = with_instants(_nodes(plan.condition(), columns, collated), plan.condition())
     if not untestable and not any(map(_uses_current_time, parts)):
-        return Condition(rewritten(condition_of_json(nodes, load_zone(clock_zone)), in_micros), named)
+        return Condition(rewritten(condition_of_json(nodes, load_zone("UTC")), in_micros), named)
     folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
         return Condition(_ANY, named, (*untestable, "its value depends on the time of each action")[0])
-    may = _testable_predicate(parts, folded, reasons, load_zone(clock_zone))
+    may = _testable_predicate(parts, folded, reasons, load_zone("UTC"))
     return Condition(rewritten(may, in_micros), named, untestable=untestable)
 
 

@@ -1,7 +1,8 @@
 """Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
-Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. The JSON
-does not show bytes. If a predicate must be exact, dates, times and bytes are fetched from the JVM."""
+Catalyst's JSON shows dates and times as texts. The calendar and the time zone of the texts depend on Spark's version.
+The JSON does not show bytes. So times are fetched from the JVM. If a predicate must be exact, dates and bytes are
+fetched, too."""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ from orcidx.orc.timezones import Zone
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["TRUSTED_DAYS", "UNKNOWN", "Nodes", "is_understood", "literal_value", "wall_clock", "with_values"]
+__all__ = [
+    "TRUSTED_DAYS",
+    "UNKNOWN",
+    "Nodes",
+    "is_understood",
+    "literal_value",
+    "wall_clock",
+    "with_instants",
+    "with_values",
+]
 
 Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
@@ -47,6 +57,25 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
         for number in wanted:
             ends[number][_VALUE] = leaves.apply(number).value()
     return nodes
+
+
+def with_instants(nodes: Nodes, expression: JavaObject) -> Nodes:
+    """Returns the nodes of an expression, after replacing the texts of instants by texts in UTC. Spark 4.1 writes
+    instants in the session's time zone, and earlier versions write them in the JVM's time zone. If the JVM's value of
+    an instant is not known, the text becomes empty, and its literal is not certain."""
+    for node in with_values(nodes, expression):
+        if node["class"].endswith(".Literal") and node["dataType"] in ("timestamp", "date"):
+            value = node.pop(_VALUE, None)
+            if node["dataType"] == "timestamp" and node["value"] is not None:
+                node["value"] = "" if value is None else _utc_text(value)
+    return nodes
+
+
+def _utc_text(micros: int) -> str:
+    try:
+        return f"{dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S.%f}"
+    except OverflowError:
+        return ""
 
 
 def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
@@ -110,7 +139,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "decimal": decimal.Decimal,
     "float": lambda text: float(np.float32(text)),
     "double": float,
-    "timestamp_ntz": lambda text: ExactTime(int(text) * 1000),
+    "timestamp_ntz": lambda text: ExactTime(int(text) * 1000) if re.fullmatch(r"-?\d+", text) else None,
 }
 
 
