@@ -205,16 +205,11 @@ class _Binder:
             return self._relaxed_leaf(leaf, self.relaxed)
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
-        char_length = self._char_length(leaf, path)
+        if (char_length := self.char_lengths.get(path)) is None and isinstance(leaf, CharLeaf):
+            char_length = leaf.length
         if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
             return Constant(True)
         return _Column(leaf, path, kind, self.nan, char_length).bind()
-
-    def _char_length(self, leaf: Leaf, path: Path) -> int | None:
-        """The length of a CHAR column. None if the column is not a CHAR column."""
-        if (declared := self.char_lengths.get(path)) is None and isinstance(leaf, CharLeaf):
-            return leaf.length
-        return declared
 
     def _relaxed_leaf(self, leaf: Leaf, relaxed: Relaxation) -> Bound:
         """Binds a leaf of the predicate that prunes for an Expression."""
@@ -222,7 +217,8 @@ class _Binder:
         if self._stored(path) != path:
             return Constant(leaf.of_null().value is True)
         path, kind = resolve_column(path, self.schema)
-        char_length = self._char_length(leaf, path)
+        if (char_length := self.char_lengths.get(path)) is None and isinstance(leaf, CharLeaf):
+            char_length = leaf.length
         if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
             return Constant(True)
         column = _Column(leaf, path, kind, self.nan, char_length)

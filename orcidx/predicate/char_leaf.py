@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from orcidx.predicate.nodes import Leaf
@@ -16,6 +17,10 @@ class CharLeaf(Leaf):
     as a string."""
 
     length: int = 0
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key, self.length)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "length": self.length}

@@ -20,10 +20,12 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import expression_of_form, from_expression, serialized_form
+from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.comparisons import COMPARISONS, Comparisons
 from orcidx.predicate.computed import comparison_of
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate, canonical_literal
+from orcidx.predicate.padded_leaf import PaddedLeaf
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
 
@@ -52,7 +54,10 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
     if isinstance(predicate, Leaf):
         literals = [_literal_to_json(value) for value in predicate.literals]
         path = list(predicate.path)
-        return {"column": path, "op": predicate.op.name, "literals": literals, "negated": predicate.negated}
+        leaf = {"column": path, "op": predicate.op.name, "literals": literals, "negated": predicate.negated}
+        if isinstance(predicate, CharLeaf):
+            return {**leaf, "char": predicate.length}
+        return {**leaf, "padded": True} if isinstance(predicate, PaddedLeaf) else leaf
     raise InvalidQuery(f"{predicate!r} cannot be written as JSON")
 
 
@@ -89,7 +94,12 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
     path = tuple(data["column"])
     if not path or not all(isinstance(name, str) for name in path) or not isinstance(data["negated"], bool):
         raise InvalidQuery(f"the JSON value is not a predicate: {data!r}")
-    return Leaf(path, Op[data["op"]], tuple(map(_literal_from_json, data["literals"])), data["negated"])
+    leaf = path, Op[data["op"]], tuple(map(_literal_from_json, data["literals"])), data["negated"]
+    if (length := data.get("char")) is not None:
+        if type(length) is not int or length < 1:
+            raise InvalidQuery(f"{length!r} is not the length of a CHAR column")
+        return CharLeaf(*leaf, length)
+    return PaddedLeaf(*leaf) if data.get("padded") is True else Leaf(*leaf)
 
 
 def _external(data: dict[str, Any]) -> Predicate:
