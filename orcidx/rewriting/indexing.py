@@ -98,6 +98,8 @@ class Indexer:
 
     @cached_property
     def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions]:
+        if self.reader.root.kind is not TypeKind.STRUCT:  # a row is a value, so a column of its own is decoded
+            raise CannotPatch("the top-level type is not a struct", file=self.reader.name)
         names = [top.path[:1] for top in self._tops]
         schema = rows_in([self._job(None)], names, options=self.options).schema
         numbers = self._numbers

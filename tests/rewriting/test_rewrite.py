@@ -18,9 +18,11 @@ from pyarrow import orc
 import orcidx
 from orcidx import col
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
+from orcidx.inspection.check import check_file
 from orcidx.rewriting import stripes
 from orcidx.rewriting.indexing import Indexer
 from orcidx.rewriting.merged_statistics import merge_statistics
+from orcidx.storage import describe_source
 from orcidx.storage.local import LocalSink
 
 STRIDE = 1000
@@ -516,3 +518,23 @@ def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
         assert not target.exists()
         orcidx.rewrite(path, target, sort_by="k", schema=pa.schema([("k", pa.int32())]))
         assert orcidx.open(target).read()["k"].to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize("root", ["int", "string"])
+def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, root: str) -> None:
+    """New indexes are made column by column, and such a file has no column of its own, so its rows are encoded."""
+    rows = [1, None, 5] if root == "int" else ["a", None, "b"]
+    paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
+    for path in paths:
+        with path.open("wb") as out, pyorc.Writer(out, root, row_index_stride=1000) as writer:
+            for row in rows * 700:
+                writer.write(row)
+    data = bytearray(paths[1].read_bytes())
+    postscript = len(data) - 1 - data[-1]
+    data[data.index(b"\x30\x06", postscript) + 1] = 5  # the version of the writer
+    paths[1].write_bytes(data)
+    for verify in (True, False):
+        target = tmp_path / f"c{verify}.orc"
+        assert orcidx.rewrite(paths, target, merge=True, verify=verify).way == "encode"
+        assert check_file(describe_source(target)).ok
+        assert [list(row.values()) for row in orcidx.read_table(target).to_pylist()] == [[row] for row in rows * 1400]
