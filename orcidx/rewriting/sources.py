@@ -15,7 +15,7 @@ from orcidx.orc.kinds import WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.orc_writer.file_layout import Identity
 from orcidx.planner.request import FileJob
 from orcidx.predicate import Predicate
@@ -148,7 +148,14 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
     for name, child in left.items():
         if str(child) != str(right[name]):
             return f"the type of {name!r} is {child} and {right[name]}"
-    return None if str(one) == str(other) else f"{one} and {other}"
+    if str(one) != str(other):
+        return f"{one} and {other}"
+    for node, twin in zip(one.walk(), other.walk()):
+        marked = [reads_as_timestamp(of, ReadOptions()) for of in (node, twin)]
+        if marked[0] != marked[1]:
+            kinds = ["timestamp_ntz" if mark else "bigint" for mark in marked]
+            return f"the type of {node.dotted!r} is {kinds[0]} and {kinds[1]}"
+    return None
 
 
 def rows_in(

@@ -538,3 +538,18 @@ def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, 
         assert orcidx.rewrite(paths, target, merge=True, verify=verify).way == "encode"
         assert check_file(describe_source(target)).ok
         assert [list(row.values()) for row in orcidx.read_table(target).to_pylist()] == [[row] for row in rows * 1400]
+
+
+def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
+    """Both are bigint. Only an attribute says which one is a timestamp, and the merged file has the attributes of the
+    first file."""
+    times = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.timestamp("us"))]))})
+    numbers = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.int64())]))})
+    paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
+    orcidx.write_table(times, paths[0], spark=True)
+    orcidx.write_table(numbers, paths[1])
+    for sources in (paths, paths[::-1]):
+        with pytest.raises(InvalidQuery, match=r"different columns \(the type of 'in\.t' is"):
+            orcidx.rewrite(sources, tmp_path / "c.orc", merge=True)
+    orcidx.rewrite([paths[0], paths[0]], tmp_path / "c.orc", merge=True)
+    assert orcidx.read_table(tmp_path / "c.orc").to_pylist() == times.to_pylist() * 2
