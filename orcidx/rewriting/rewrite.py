@@ -28,6 +28,7 @@ from orcidx.rewriting.sources import (
     find_sources,
     open_inputs,
     read_options,
+    same_partition,
     same_schema,
     stored_value_options,
 )
@@ -190,7 +191,8 @@ def rewrite(
     CorruptFile
         For a damaged source. If stripes of a source are copied, values that contradict its statistics are damage, too.
     InvalidQuery
-        If files have different columns, if the target exists, or if a column is unknown.
+        If files have different columns, if files of different partitions are merged, if the target exists, or if a
+        column is unknown.
     Unsupported
         For files of Hive ACID tables and encrypted files.
     StorageError
@@ -207,6 +209,8 @@ def rewrite(
     request = _request(options, sort_by, cluster_by, sort_memory, bloom_filters, schema)
     found = find_sources(sources, storage_options, filesystem)
     where = describe_target(target, storage_options=storage_options, filesystem=filesystem)
+    if merge:
+        same_partition(found)
     groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
     if not overwrite:
         _refuse_existing(groups)

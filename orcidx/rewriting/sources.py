@@ -30,6 +30,7 @@ __all__ = [
     "open_inputs",
     "read_options",
     "rows_in",
+    "same_partition",
     "same_schema",
     "stored_value_options",
 ]
@@ -91,6 +92,19 @@ def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, fi
         if source.kind in ("object", "reader"):
             raise InvalidQuery(f"{source.name}: an open file can be read only once; give its path, URL or bytes")
     return files
+
+
+def same_partition(sources: Sequence[Source]) -> None:
+    """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory. Their values are
+    in the names of directories, so a merged file would lose these values."""
+    first = sources[0].partition
+    for other in sources[1:]:
+        if other.partition != first:
+            raise InvalidQuery(
+                f"{sources[0].name} and {other.name} are in different partitions, and one file would lose the values "
+                f"of {', '.join(dict.fromkeys((*first, *other.partition)))}; merge the files of each partition "
+                "separately"
+            )
 
 
 @contextmanager

@@ -553,3 +553,17 @@ def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None
             orcidx.rewrite(sources, tmp_path / "c.orc", merge=True)
     orcidx.rewrite([paths[0], paths[0]], tmp_path / "c.orc", merge=True)
     assert orcidx.read_table(tmp_path / "c.orc").to_pylist() == times.to_pylist() * 2
+
+
+def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
+    """The values of partitions are in the names of directories only, so one file would lose them."""
+    data = pa.table({"k": ["a", "b"], "v": [1, 2]})
+    orcidx.write_dataset(data, tmp_path / "d", partition_by="k")
+    orcidx.write_dataset(data, tmp_path / "d", partition_by="k", mode="append")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidQuery, match=r"k=a.*k=b.*different partitions.*values of k"):
+            orcidx.rewrite(tmp_path / "d", tmp_path / "all.orc", merge=True, dry_run=dry_run)
+    orcidx.rewrite(tmp_path / "d" / "k=a", tmp_path / "e" / "k=a" / "all.orc", merge=True)
+    orcidx.rewrite(tmp_path / "d", tmp_path / "f", sort_by="v")
+    assert orcidx.scan(tmp_path / "e").to_table().to_pylist() == [{"v": 1, "k": "a"}] * 2
+    assert orcidx.scan(tmp_path / "f").to_table().num_rows == 4
