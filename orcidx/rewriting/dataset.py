@@ -176,7 +176,7 @@ def write_dataset(
     known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings), mode)
     sizes = _FileSizes(max_file_bytes, _expected(source, names))
     writing = _Writing(folder, known, held, names, chosen, sizes, max_memory, max_partitions)
-    known.made_of = [*sources_of(source), *(folder.source(one) for one in known.replaced if one.endswith(".orc"))]
+    known.made_of = [*sources_of(source), *map(folder.source, known.replaced_data)]
     rows = source.num_rows if isinstance(source, pa.Table | pa.RecordBatch) else None
     with RowProgress(folder.name, rows, progress) as shown:
         try:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
+from orcidx.orc.foreign import MAGIC
 from orcidx.rewriting.partitions import PartitionKey
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
+from orcidx.storage.listing import is_hidden
 
 __all__ = ["DatasetJob", "JobFile", "Mode"]
 
@@ -68,6 +69,11 @@ class DatasetJob:
     def _manifest(self) -> str:
         return f"{FOLDER}/{self.token}.json"
 
+    @property
+    def replaced_data(self) -> list[str]:
+        """The replaced files that have rows."""
+        return [one for one in self.replaced if not one.startswith(f"{FOLDER}/")]
+
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
         """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` in two cases: the job was
@@ -80,7 +86,7 @@ class DatasetJob:
         if raw is not None:
             job._read(raw)
         listed = [one.name for one in folder.list()]
-        others = [one for one in listed if _is_data(one) and f"-{job.token}." not in one]
+        others = [one for one in listed if f"-{job.token}." not in one and _holds_rows(folder, one)]
         if mode == "error" and others:
             raise InvalidQuery(
                 f"the directory already has other files, such as {others[0]}; use mode='append' to add rows, or "
@@ -177,8 +183,17 @@ def spec_of(*parts: Any) -> str:
 
 
 def _is_data(name: str) -> bool:
-    parts: Sequence[str] = name.split("/")
-    return name.endswith(".orc") and not any(p.startswith((".", "_")) and "=" not in p for p in parts)
+    return name.endswith(".orc") and not any(map(is_hidden, name.split("/")))
+
+
+def _holds_rows(folder: Folder, name: str) -> bool:
+    """Whether a reader of the directory finds ORC rows in a file. Hive's files have no suffix, such as 000000_0, so the
+    first bytes of a file with another name are read."""
+    if _is_data(name) or any(map(is_hidden, name.split("/"))):
+        return _is_data(name)
+    with closing(folder.source(name).open()) as reader:
+        size = min(reader.size(), len(MAGIC))
+        return size == len(MAGIC) and bytes(reader.read_ranges([(0, size)])[0]) == MAGIC
 
 
 def _file_of(item: Any) -> JobFile:

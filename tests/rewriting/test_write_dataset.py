@@ -311,6 +311,20 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
         orcidx.write_dataset(rows, tmp_path, mode="ignore", **given)
 
 
+def test_files_of_hive_are_replaced_too(tmp_path):
+    """Hive gives its files no suffix, and a scan reads them."""
+    for name in ("000000_0", "x.ORC"):
+        orcidx.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    (tmp_path / "notes.txt").write_text("kept")
+    (tmp_path / "nothing").touch()
+    orcidx.write_table(pa.table({"id": [3]}), tmp_path / "_hidden_0")
+    new = pa.table({"id": [7]})
+    with pytest.raises(InvalidQuery, match="already has other files, such as 000000_0"):
+        orcidx.write_dataset(new, tmp_path)
+    done = orcidx.write_dataset(new, tmp_path, mode="overwrite")
+    assert sorted(data_files(tmp_path)) == sorted(["_hidden_0", "notes.txt", "nothing", done.files[0].path])
+
+
 @pytest.mark.parametrize("job", ["j", None])
 def test_an_overwrite_that_is_cut_off_is_completed(tmp_path, monkeypatch, job):
     old, new = pa.table({"id": [1, 2, 3]}), pa.table({"id": [7]})
