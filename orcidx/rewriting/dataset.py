@@ -395,9 +395,9 @@ class _Writing:
             self._flush(part)
             if part.writer is not None:
                 self._end(part)
-            if part.earlier:
+            if any(one.rows for one in part.earlier):
                 raise self._earlier.rows_differ(f"the rows of {part.earlier[0].path} are missing")
-        gone = {one.partition for one in self._job.files} - self._open.keys()
+        gone = {one.partition for one in self._job.files if one.rows} - self._open.keys()
         if gone:
             folder = hive_path(self._names, min(gone, key=str))
             raise self._earlier.rows_differ(f"the rows of {folder or 'the job'} are missing")

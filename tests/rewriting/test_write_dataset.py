@@ -325,6 +325,14 @@ def test_files_of_hive_are_replaced_too(tmp_path):
     assert sorted(data_files(tmp_path)) == sorted(["_hidden_0", "notes.txt", "nothing", done.files[0].path])
 
 
+def test_a_job_without_rows_can_be_called_again(tmp_path):
+    none = pa.table({"id": pa.array([], pa.int64())})
+    for source in (none, none.to_reader(), none):
+        assert orcidx.write_dataset(source, tmp_path, job="j").rows == 0
+    with pytest.raises(InvalidQuery, match="there are more rows than before"):
+        orcidx.write_dataset(pa.table({"id": [1]}), tmp_path, job="j")
+
+
 @pytest.mark.parametrize("job", ["j", None])
 def test_an_overwrite_that_is_cut_off_is_completed(tmp_path, monkeypatch, job):
     old, new = pa.table({"id": [1, 2, 3]}), pa.table({"id": [7]})
