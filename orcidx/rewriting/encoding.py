@@ -11,6 +11,8 @@ import pyarrow as pa
 from orcidx.errors import Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc_writer.arrow_types import describe_schema
+from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
@@ -68,7 +70,7 @@ def encode_rows(
     if request.order:
         ordered = request.order.apply(ordered, scan.schema, lambda: _sample(inputs, request, options))
     plain = schema.remove_metadata()
-    with OrcWriter(SinkFile(sink), plain, options=_write_options(plan, request)) as writer:
+    with OrcWriter(SinkFile(sink), plain, options=_write_options(plan, request, schema)) as writer:
         for batch in ordered:
             writer.write(pa.RecordBatch.from_arrays(_retyped(batch, schema), schema=schema))
         writer.close()
@@ -115,8 +117,12 @@ def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadO
     return pa.Table.from_batches(kept)
 
 
-def _write_options(plan: RewritePlan, request: RewriteRequest) -> WriteOptions:
+def _write_options(plan: RewritePlan, request: RewriteRequest, schema: pa.Schema) -> WriteOptions:
     options = WriteOptions().override(**request.given)
+    # The caller's schema may lack a column that has a filter in the source, or give it a type without filters.
+    nodes = describe_schema(schema, options).all_nodes
+    known = {node.dotted for node in nodes if node.kind in FILTERED} | set(request.bloom_filters)
+    blooms = [name for name in plan.bloom_names if name in known]
     block = min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1)
     if request.order and "compression_block_size" not in request.given:
         block = min(block, ORDERED_BLOCK)
@@ -125,7 +131,7 @@ def _write_options(plan: RewritePlan, request: RewriteRequest) -> WriteOptions:
         compression=plan.compression,
         compression_level=plan.level,
         compression_block_size=block,
-        row_index_stride=plan.stride or (WriteOptions().row_index_stride if plan.bloom_names else 0),
-        bloom_filter_columns=plan.bloom_names,
+        row_index_stride=plan.stride or (WriteOptions().row_index_stride if blooms else 0),
+        bloom_filter_columns=blooms,
         metadata=plan.user_metadata,
     )

@@ -19,8 +19,9 @@ import orcidx
 from orcidx import col
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
 from orcidx.inspection.check import check_file
+from orcidx.orc.reader import OrcReader
 from orcidx.rewriting import stripes
-from orcidx.rewriting.indexing import Indexer
+from orcidx.rewriting.indexing import Indexer, bloom_columns_of
 from orcidx.rewriting.merged_statistics import merge_statistics
 from orcidx.storage import describe_source
 from orcidx.storage.local import LocalSink
@@ -567,3 +568,15 @@ def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
     orcidx.rewrite(tmp_path / "d", tmp_path / "f", sort_by="v")
     assert orcidx.scan(tmp_path / "e").to_table().to_pylist() == [{"v": 1, "k": "a"}] * 2
     assert orcidx.scan(tmp_path / "f").to_table().num_rows == 4
+
+
+def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp_path: Path) -> None:
+    """The source has filters of these columns, so nobody asked for them."""
+    data = pa.table({"a": [1, 2], "b": ["x", "y"], "in": pa.array([{"y": 1}, {"y": 2}])})
+    source = make(tmp_path / "a.orc", data=data, bloom_filter_columns=["a", "b", "in.y"])
+    schema = pa.schema([("a", pa.int64())])
+    orcidx.rewrite(source, tmp_path / "b.orc", schema=schema)
+    assert orcidx.open(tmp_path / "b.orc").read().to_pylist() == [{"a": 1}, {"a": 2}]
+    assert bloom_columns_of(OrcReader(describe_source(tmp_path / "b.orc").open()), [0]) == {1}
+    with pytest.raises(InvalidQuery, match="there is no column 'b'"):
+        orcidx.rewrite(source, tmp_path / "c.orc", schema=schema, bloom_filters=["b"])
