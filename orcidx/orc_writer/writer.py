@@ -309,7 +309,7 @@ class OrcWriter:
     ) -> None:
         if kind is not None:
             self.abort()
-        elif not self._closed:
+        elif not self._closed or self._failure is not None:  # another writer may have ended the stripe with an error
             self.close()
 
 

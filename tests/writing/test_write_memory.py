@@ -107,6 +107,29 @@ def test_an_error_of_another_writer_is_its_own(tmp_path, rng):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_with_block_ends_with_the_error_of_a_stripe_that_was_ended_for_memory(rng, shared):
+    """Before, the block ended without an error, and there was no file."""
+
+    class Full(io.RawIOBase):
+        def write(self, data):
+            raise OSError("no space left")
+
+    memory = orcidx.WriterMemory(MIB) if shared else MIB
+    rows = pa.table({"n": rng.integers(0, 2**62, 50_000 if shared else 200_000)})
+    good = orcidx.OrcWriter(io.BytesIO(), rows.schema, max_memory=memory)
+
+    def write():
+        with orcidx.OrcWriter(Full(), rows.schema, max_memory=memory) as broken:
+            broken.write(rows)
+            good.write(rows if not shared else pa.concat_tables([rows] * 3))
+
+    with pytest.raises(InvalidQuery, match="earlier error") as caught:
+        write()
+    assert "no space left" in str(caught.value.__cause__)
+    good.close()
+
+
 def test_a_writer_at_work_is_left_alone(rng):
     memory = orcidx.WriterMemory(MIB)
     schema = pa.schema({"n": pa.int64()})
