@@ -101,6 +101,8 @@ class Indexer:
         if self.reader.root.kind is not TypeKind.STRUCT:  # a row is a value, so a column of its own is decoded
             raise CannotPatch("the top-level type is not a struct", file=self.reader.name)
         names = [top.path[:1] for top in self._tops]
+        if len(set(names)) < len(names):
+            raise CannotPatch("two columns have the same name", file=self.reader.name)
         schema = rows_in([self._job(None)], names, options=self.options).schema
         numbers = self._numbers
         wanted = [number for number, id in numbers.items() if id in self.columns]

@@ -5,6 +5,7 @@ about this number of row groups if no other index helps."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,10 @@ def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
     greatest: dict[str, list[object]] = {}
     for reader in readers:
         repeated = reader.root.repeated_ids
-        nodes = {node.id: node for node in reader.root.walk() if node.path and node.id not in repeated}
+        named = [node for node in reader.root.walk() if node.path and node.id not in repeated]
+        times = Counter(node.dotted for node in named)
+        # Columns with the same name may have values of different types, which cannot be compared.
+        nodes = {node.id: node for node in named if times[node.dotted] == 1}
         for column, found in column_ranges(reader, list(nodes.values())).items():
             least.setdefault(nodes[column].dotted, []).extend(found.lows)
             greatest.setdefault(nodes[column].dotted, []).extend(found.highs)

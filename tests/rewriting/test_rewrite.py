@@ -580,3 +580,14 @@ def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp
     assert bloom_columns_of(OrcReader(describe_source(tmp_path / "b.orc").open()), [0]) == {1}
     with pytest.raises(InvalidQuery, match="there is no column 'b'"):
         orcidx.rewrite(source, tmp_path / "c.orc", schema=schema, bloom_filters=["b"])
+
+
+def test_columns_with_the_same_name(tmp_path: Path) -> None:
+    """Columns are read by their names for new filters, and are compared by their names for the notes."""
+    data = pa.Table.from_arrays([pa.array(range(3000)), pa.array(map(str, range(3000)))], names=["a", "a"])
+    source = make(tmp_path / "a.orc", data=data)
+    for options in ({"bloom_filters": ["*"]}, {"row_index_stride": 500}):
+        target = tmp_path / "b.orc"
+        assert orcidx.rewrite(source, target, overwrite=True, **options).way == "encode"
+        assert orcidx.open(target).read().equals(data)
+        assert check_file(describe_source(target)).ok
