@@ -11,7 +11,7 @@ import pyarrow as pa
 from orcidx.errors import Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc_writer.arrow_types import describe_schema
+from orcidx.orc_writer.arrow_types import WriteNode, describe_schema
 from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter
@@ -58,11 +58,12 @@ def encode_rows(
     schema = scan.schema
     request.order.check(schema)
     seen = RowsSeen()
+    root = describe_schema(schema, WriteOptions().override(**request.given))
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal seen
         for batch in scan:
-            seen = seen.with_batch(batch)
+            seen = seen.with_batch(_stored_rows(batch, root))
             advance(batch.num_rows)
             yield batch
 
@@ -97,6 +98,36 @@ def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
         else column.cast(field.type)
         for column, field in zip(batch.columns, schema)
     ]  # fmt: skip
+
+
+def _stored_rows(batch: pa.RecordBatch, root: WriteNode) -> pa.RecordBatch:
+    """The rows in the form in which the written file returns them. For example, values of a new CHAR column are
+    padded."""
+    if not any(node.convert for node in root.all_nodes):
+        return batch
+    try:
+        columns = [_stored(column, node) for column, node in zip(batch.columns, root.children)]
+    except pa.ArrowInvalid:  # the writer raises the error, with the row
+        return batch
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _stored(array: Any, node: WriteNode) -> Any:
+    for convert in node.convert:
+        array = convert(array)
+    if not any(below.convert for below in node.all_nodes[1:]) or node.kind is TypeKind.UNION:
+        return array
+    mask = array.is_null()
+    if node.kind is TypeKind.STRUCT:
+        children = [_stored(array.field(i), child) for i, child in enumerate(node.children)]
+        return pa.StructArray.from_arrays(children, list(node.names), mask=mask)
+    # pyarrow does not accept an offset together with a mask, so the offsets are copied.
+    offsets = pa.array(array.offsets.to_numpy().copy())
+    if node.kind is TypeKind.MAP:
+        keys, items = (_stored(one, child) for one, child in zip((array.keys, array.items), node.children))
+        return pa.MapArray.from_arrays(offsets, keys, items, mask=mask)
+    cls = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
+    return cls.from_arrays(offsets, _stored(array.values, node.children[0]), mask=mask)
 
 
 def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: ReadOptions) -> Scan:

@@ -591,3 +591,29 @@ def test_columns_with_the_same_name(tmp_path: Path) -> None:
         assert orcidx.rewrite(source, target, overwrite=True, **options).way == "encode"
         assert orcidx.open(target).read().equals(data)
         assert check_file(describe_source(target)).ok
+
+
+def test_verifying_knows_the_forms_in_which_options_store_values(tmp_path: Path) -> None:
+    """CHAR is padded, and Spark's timestamps without a zone are numbers. Verifying took this for a wrong file."""
+    words, times = pa.array(["ab", None, "c d"]), pa.array([1, None, -3_000_000], pa.timestamp("us"))
+    data = pa.table(
+        {
+            "s": words,
+            "t": times,
+            "z": times.cast(pa.timestamp("us", "UTC")),
+            "in": pa.StructArray.from_arrays([words, times], ["s", "t"], mask=pa.array([False, True, False])),
+            "l": pa.array([[1, None], None, [2]], pa.list_(pa.timestamp("us"))),
+            "m": pa.array([[("a", 5)], None, []], pa.map_(pa.string(), pa.timestamp("us"))),
+        }
+    )
+    source = make(tmp_path / "a.orc", data=data)
+    target = tmp_path / "b.orc"
+    for options in ({"spark": True}, {"types": {"s": "char(5)", "in.s": "char(4)"}}):
+        assert orcidx.rewrite(source, target, overwrite=True, **options).way == "encode"
+        found = orcidx.read_table(target, char="trimmed", timestamp_unit="us")
+        assert found["z"].cast(data["z"].type).equals(data["z"])
+        assert found.drop_columns("z").to_pylist() == data.drop_columns("z").to_pylist()
+    orcidx.rewrite(source, target, overwrite=True, types={"s": "char(5)"}, spark=True, sort_by=[("t", "descending")])
+    assert orcidx.open(target).read()["s"].to_pylist() == ["ab   ", "c d  ", None]
+    with pytest.raises(orcidx.ValueOutOfRange, match=r"row 2.*does not fit into char\(2\).*column s"):
+        orcidx.rewrite(source, target, overwrite=True, types={"s": "char(2)"})
