@@ -178,5 +178,5 @@ def _unions(array: Any) -> Words:
         chosen = np.flatnonzero(codes == code)
         places = chosen if offsets is None else offsets[chosen]
         hashes = _hash(array.field(tag))
-        found[chosen] = _mixed(hashes[places] + np.uint64(tag) * _STEP)
+        found[chosen] = _mixed(hashes[places] + np.uint64(tag * int(_STEP) & _MASK_64))
     return found

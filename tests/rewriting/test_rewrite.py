@@ -617,3 +617,11 @@ def test_verifying_knows_the_forms_in_which_options_store_values(tmp_path: Path)
     assert orcidx.open(target).read()["s"].to_pylist() == ["ab   ", "c d  ", None]
     with pytest.raises(orcidx.ValueOutOfRange, match=r"row 2.*does not fit into char\(2\).*column s"):
         orcidx.rewrite(source, target, overwrite=True, types={"s": "char(2)"})
+
+
+def test_unions_are_verified_without_a_warning(tmp_path: Path) -> None:
+    children = [pa.array([1, 2]), pa.array(["a"]), pa.array([0.5])]
+    union = pa.UnionArray.from_dense(pa.array([0, 1, 2, 0], pa.int8()), pa.array([0, 0, 0, 1], pa.int32()), children)
+    source = make(tmp_path / "a.orc", data=pa.table({"k": [4, 3, 2, 1], "u": union}))
+    orcidx.rewrite(source, tmp_path / "b.orc", sort_by="k")
+    assert orcidx.open(tmp_path / "b.orc").read()["u"].to_pylist() == [2, 0.5, "a", 1]
