@@ -120,6 +120,8 @@ class UnitTotals:
         if not np.count_nonzero(taken):
             return taken
         count = int(np.add.reduce(rows[taken]))
+        if not count:
+            return taken  # no row has the group key, so there is no group
         self.origins.rows[origin if known else "metadata"] += count
         group = self.totals.group(self.key)
         group.rows += count

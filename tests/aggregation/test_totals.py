@@ -325,6 +325,15 @@ def test_partitions_give_groups_without_reading(tmp_path: Path, saves: Callable[
         assert origins(found) == {"file statistics": 6}
 
 
+@pytest.mark.parametrize("where", [None, "v > 0", "v > 0 and v < 9", "v is not null"])
+def test_a_partition_of_an_empty_file_is_no_group(tmp_path: Path, where: str | None) -> None:
+    for day, values in enumerate(([1, 2], [])):
+        (tmp_path / f"dt={day}").mkdir()
+        orcidx.write_table(pa.table({"v": pa.array(values, pa.int64())}), tmp_path / f"dt={day}" / "a.orc")
+    found = orcidx.aggregate(tmp_path, {"n": "count(*)", "s": "sum(v)"}, by="dt", where=where)
+    assert found.to_pylist() == [{"dt": 0, "n": 2, "s": 3}]
+
+
 def test_row_index_off_decodes() -> None:
     data = written(pa.table({"v": [1, 2]}))
     found = orcidx.aggregate(data, {"s": "sum(v)"}, row_index=False)
