@@ -157,7 +157,7 @@ class _Pruning(TreeTranslator):
     def visit(self, node: Any, *, negated: bool) -> Predicate:
         try:
             return self._visit(node, negated)
-        except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, pa.ArrowException):
+        except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, OverflowError, pa.ArrowException):
             return Constant(True)
 
     def _is_in(self, inputs: list[Any], negated: bool) -> Predicate:

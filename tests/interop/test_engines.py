@@ -446,3 +446,28 @@ def test_engines_that_stop_early_leave_no_file_open(folder):
     assert next(batches).num_rows <= 10
     del batches
     assert rows.head(3).num_rows == 3
+
+
+def test_filter_of_a_dataset_compares_times_in_the_unit_of_the_schema(tmp_path):
+    """``filter`` keeps the rows that a filter of ``to_table`` keeps, although the stored times have more digits."""
+    nanos = pa.array([1500, 2500, None], pa.timestamp("ns"))
+    orcidx.write_table(pa.table({"t": nanos, "n": [1, 2, 3]}), tmp_path / "times.orc")
+    whole = orcidx.dataset(tmp_path / "times.orc", timestamp_unit="us")
+    table = whole.to_table()
+    at = pa.scalar(1, pa.timestamp("us"))
+    for condition in (pc.field("t") == at, pc.field("t") > at, ~(pc.field("t") > at), pc.field("t").isin([at])):
+        found = pickle.loads(pickle.dumps(whole.filter(condition)))
+        rows = table.filter(condition)
+        assert found.to_table() == rows
+        assert found.count_rows() == found.head(9).num_rows == rows.num_rows
+        assert pa.concat_tables(part.to_table() for part in found.get_fragments()) == rows
+        both = found.filter(pc.field("n") > 1)
+        assert both.to_table(["n"]) == rows.filter(pc.field("n") > 1).select(["n"])
+        assert both.count_rows(pc.field("n") < 3) == rows.filter(pc.field("n") == 2).num_rows
+
+
+def test_polars_compares_with_days_after_the_year_9999(tmp_path):
+    days = pa.array([0, 2_932_896, None], pa.date32())
+    orcidx.write_table(pa.table({"day": days}), tmp_path / "days.orc")
+    far = pl.lit(5_000_000).cast(pl.Int32).cast(pl.Date)
+    assert orcidx.scan_polars(tmp_path / "days.orc").filter(pl.col("day") < far).collect().height == 2
