@@ -13,7 +13,7 @@ the first writer might then use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from orcidx.orc.file_statistics import column_statistics
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
 from orcidx.orc.reader import OrcReader
+from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
@@ -193,10 +194,10 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
     variant."""
     names: dict[str, None] = {}
     for one in inputs:
-        for node in one.reader.root.walk():
+        for node, struct in _with_structs(one.reader.root):
             if node.kind is not TypeKind.UNION or not _is_wanted(node.dotted, request.schema):
                 continue
-            nulls = _has_nulls(one.reader, node.id)
+            nulls = _has_nulls(one.reader, node, struct)
             if nulls:
                 raise Unsupported(
                     "the union has nulls, but unions in Arrow have no nulls, so they would become nulls of the first "
@@ -217,14 +218,29 @@ def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
     return schema is None or any(dotted == name or dotted.startswith(f"{name}.") for name in schema.names)
 
 
-def _has_nulls(reader: OrcReader, column: int) -> bool | None:
-    """Whether a column has nulls according to the statistics of the file. The result is None if the statistics have no
-    information on nulls."""
+def _with_structs(node: OrcType, struct: OrcType | None = None) -> Iterator[tuple[OrcType, OrcType | None]]:
+    """All columns. For each field of a struct below the top level, this struct is returned, too."""
+    yield node, struct
+    for child in node.children:
+        yield from _with_structs(child, node if node.id and node.kind is TypeKind.STRUCT else None)
+
+
+def _has_nulls(reader: OrcReader, node: OrcType, struct: OrcType | None) -> bool | None:
+    """Whether a column has nulls according to the statistics of the file. Nulls of ``struct``, which contains the
+    column, do not count. The result is None if the statistics have no information on nulls."""
+    known = _statistics(reader, node)
+    if known is None or not known.has_null or struct is None:
+        return None if known is None else known.has_null
+    # Writers also set has_null in a field of a struct that has nulls. But they count only the values of the field.
+    outer = _statistics(reader, struct)
+    return outer is None or known.count is None or outer.count != known.count
+
+
+def _statistics(reader: OrcReader, node: OrcType) -> ColumnStatistics | None:
     try:
-        known = column_statistics(reader, column, None, None)
+        return column_statistics(reader, node.id, None, None)
     except (CorruptFile, Unsupported):  # the data may be intact
         return None
-    return None if known is None else known.has_null
 
 
 def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -541,6 +541,23 @@ def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, 
         assert [list(row.values()) for row in orcidx.read_table(target).to_pylist()] == [[row] for row in rows * 1400]
 
 
+@pytest.mark.parametrize("is_null", [False, True])
+def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
+    """The union of a null struct is not a null union."""
+    path, target = tmp_path / "u.orc", tmp_path / "sorted.orc"
+    rows = [(3, (1,)), (1, None), (2, (None if is_null else "x",))]
+    with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,s:struct<u:uniontype<int,string>>>") as writer:
+        for row in rows:
+            writer.write(row)
+    if is_null:
+        with pytest.raises(Unsupported, match=r"the union has nulls.*column s\.u"):
+            orcidx.rewrite(path, target, sort_by="k")
+        return
+    orcidx.rewrite(path, target, sort_by="k")
+    with target.open("rb") as file:
+        assert list(pyorc.Reader(file)) == sorted(rows, key=lambda row: row[0])
+
+
 def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
     """Both are bigint. Only an attribute says which one is a timestamp, and the merged file has the attributes of the
     first file."""
