@@ -18,6 +18,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.orc_writer.file_layout import Identity
 from orcidx.planner.request import FileJob
+from orcidx.planner.schema_mapping import field_id_of
 from orcidx.predicate import Predicate
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
@@ -169,6 +170,9 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
         if marked[0] != marked[1]:
             kinds = ["timestamp_ntz" if mark else "bigint" for mark in marked]
             return f"the type of {node.dotted!r} is {kinds[0]} and {kinds[1]}"
+        ids = field_id_of(node), field_id_of(twin)
+        if ids[0] != ids[1]:
+            return f"the field id of {node.dotted!r} is {ids[0]} and {ids[1]}"
     return None
 
 

@@ -558,6 +558,17 @@ def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
         assert list(pyorc.Reader(file)) == sorted(rows, key=lambda row: row[0])
 
 
+def test_different_field_ids_are_not_merged(tmp_path: Path) -> None:
+    """The merged file would have the field ids of the first file for all rows."""
+    paths = []
+    for number in ("1", "2"):
+        fields = [pa.field("y", pa.int64(), metadata={"iceberg.id": number})]
+        paths.append(tmp_path / f"{number}.orc")
+        orcidx.write_table(pa.table({"in": pa.array([{"y": 5}], pa.struct(fields))}), paths[-1])
+    with pytest.raises(InvalidQuery, match=r"different columns \(the field id of 'in\.y' is 1 and 2\)"):
+        orcidx.rewrite(paths, tmp_path / "one.orc", merge=True)
+
+
 def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
     """Both are bigint. Only an attribute says which one is a timestamp, and the merged file has the attributes of the
     first file."""
