@@ -360,7 +360,8 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
     elements are one array for a list, and keys and values for a map."""
     kind = array.type
     if pa.types.is_fixed_size_list(kind):
-        return np.full(len(array), kind.list_size, np.int64), array.flatten()
+        lengths = np.full(len(array), kind.list_size, np.int64)
+        return lengths, _flattened(array, lengths)
     if not len(array):
         empty = (array.keys, array.items) if pa.types.is_map(kind) else (array.values,)
         return (np.zeros(0, np.int64), *(values.slice(0, 0) for values in empty))
@@ -369,7 +370,7 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
     offsets = np.frombuffer(array.buffers()[1], number)[array.offset :]
     if is_list_view(kind):
         lengths = np.frombuffer(array.buffers()[2], number)[array.offset : array.offset + len(array)].astype(np.int64)
-        return lengths, array.flatten()
+        return lengths, _flattened(array, lengths)
     bounds = offsets[: len(array) + 1].astype(np.int64)
     lengths = np.diff(bounds)
     children = (array.keys, array.items) if pa.types.is_map(kind) else (array.values,)
@@ -380,6 +381,13 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
         places = pa.array(np.flatnonzero(chosen) + bounds[0])
         return (lengths, *(child.take(places) for child in children))
     return (lengths, *(child.slice(bounds[0], bounds[-1] - bounds[0]) for child in children))
+
+
+def _flattened(array: Any, lengths: Any) -> Any:
+    """The elements of the rows that are not null. pyarrow's ``flatten`` cannot make an empty array of a nested type
+    that contains an extension type."""
+    kept = lengths[_validity(array)] if array.null_count else lengths
+    return array.flatten() if kept.any() else array.values.slice(0, 0)
 
 
 def _converted(array: Any, convert: Callable[[Any], Any]) -> Any:

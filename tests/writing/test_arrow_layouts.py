@@ -52,6 +52,21 @@ def test_layouts_below_others(name):
         assert arrow_rows(file.read()) == arrow_rows(table.slice(1, 3))
 
 
+def test_lists_without_elements_of_nested_extensions():
+    uuids = pa.uuid().wrap_array(pa.array([bytes(16)] * 3, pa.binary(16)))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), uuids)
+    starts, ones = pa.array([0, 1, 2], pa.int32()), pa.array([1, 1, 1], pa.int32())
+    nulls = pa.array([True] * 3)
+    table = pa.table(
+        {
+            "fixed": pa.FixedSizeListArray.from_arrays(lists, 1, mask=nulls),
+            "view": pa.ListViewArray.from_arrays(starts, ones, lists, mask=nulls),
+            "empty": pa.ListViewArray.from_arrays(starts, pa.array([0, 0, 0], pa.int32()), lists),
+        }
+    )
+    assert orcidx.read_table(written(table)).to_pydict() == {"fixed": [None] * 3, "view": [None] * 3, "empty": [[]] * 3}
+
+
 def test_what_an_array_comes_to():
     thousand = pa.array(["x" * 1000])
     views = pa.array(["y" * 100] * 50, pa.string_view())
