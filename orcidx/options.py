@@ -76,7 +76,7 @@ class MeaningOptions:
     """Compare column names with exact case."""
     nan: Literal["ieee", "largest"] = "ieee"
     """NaN in predicates. "ieee": every comparison with NaN is false, as in pyarrow.compute. "largest": NaN is equal to
-    itself and larger than all other values, as in Spark."""
+    itself and larger than all other values, as in Spark. Polars expressions always have the second meaning."""
     encrypted: Literal["masked", "error"] = "masked"
     """Encrypted columns. "masked" returns the masked values that the file has for readers without keys (nulls, redacted
     text or hashes, as its writer chose). "error" raises ``Unsupported`` if a scan reads such a column. Keys are not

@@ -18,6 +18,7 @@ from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.predicate.external import Relaxation
 from orcidx.predicate.fold import Part, leaves, rewritten
+from orcidx.predicate.largest_nan_leaf import LargestNanLeaf
 from orcidx.predicate.like import normalise_like
 from orcidx.predicate.literals import NAN, Point, domain_of, point_of
 from orcidx.predicate.nodes import (
@@ -209,7 +210,8 @@ class _Binder:
             char_length = leaf.length
         if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
             return Constant(True)
-        return _Column(leaf, path, kind, self.nan, char_length).bind()
+        nan = "largest" if isinstance(leaf, LargestNanLeaf) else self.nan
+        return _Column(leaf, path, kind, nan, char_length).bind()
 
     def _relaxed_leaf(self, leaf: Leaf, relaxed: Relaxation) -> Bound:
         """Binds a leaf of the predicate that prunes for an Expression."""
@@ -262,10 +264,10 @@ class _Binder:
             elif self.computed is not self.schema:
                 nested.append((name, (name,), self.computed.field(index).type))
         # pyarrow compares NaN by IEEE 754 rules, whatever the option ``nan`` is.
-        largest = None
-        if self.nan == "largest" and node.comparisons is not None:
+        largest, made = None, node.comparisons
+        if made is not None and (self.nan == "largest" or made.nan_is_largest):
             fields = [pa.field(name, kind) for name, _, kind in nested if self.computed.get_field_index(name) < 0]
-            largest = node.comparisons.largest(pa.schema([*self.computed, *fields]), tries=node.tries)
+            largest = made.largest(pa.schema([*self.computed, *fields]), tries=node.tries)
         rule = "ieee" if largest is None else "largest"
         inner = _Binder(self.schema, rule, True, self.char_lengths, self.computed)
         inner.relaxed = Relaxation()

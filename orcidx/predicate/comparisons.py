@@ -31,11 +31,13 @@ COMPARISONS = {
 @dataclass(frozen=True, eq=False)
 class Comparisons:
     """A list of comparisons (operator, left, right). With ``every``, all of them must be true. Without ``every``, at
-    least one comparison must be true. With ``negated``, the result is negated."""
+    least one comparison must be true. With ``negated``, the result is negated. With ``nan_is_largest``, NaN is above
+    every number whatever the option ``nan`` is."""
 
     parts: tuple[tuple[Op, pc.Expression, pc.Expression], ...]
     every: bool = False
     negated: bool = False
+    nan_is_largest: bool = False
 
     def __invert__(self) -> Comparisons:
         return replace(self, negated=not self.negated)

@@ -24,6 +24,7 @@ from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.comparisons import COMPARISONS, Comparisons
 from orcidx.predicate.computed import comparison_of
 from orcidx.predicate.fold import Part, fold
+from orcidx.predicate.largest_nan_leaf import LargestNanLeaf
 from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate, canonical_literal
 from orcidx.predicate.padded_leaf import PaddedLeaf
 
@@ -50,6 +51,8 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
             made = predicate.comparisons
             sides = [[op.name, _expression_to_json(left), _expression_to_json(right)] for op, left, right in made.parts]
             found["comparisons"] = {"parts": sides, "every": made.every, "negated": made.negated}
+            if made.nan_is_largest:
+                found["comparisons"]["nan"] = "largest"
         return found
     if isinstance(predicate, Leaf):
         literals = [_literal_to_json(value) for value in predicate.literals]
@@ -57,6 +60,8 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
         leaf = {"column": path, "op": predicate.op.name, "literals": literals, "negated": predicate.negated}
         if isinstance(predicate, CharLeaf):
             return {**leaf, "char": predicate.length}
+        if isinstance(predicate, LargestNanLeaf):
+            return {**leaf, "nan": "largest"}
         return {**leaf, "padded": True} if isinstance(predicate, PaddedLeaf) else leaf
     raise InvalidQuery(f"{predicate!r} cannot be written as JSON")
 
@@ -99,6 +104,8 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
         if type(length) is not int or length < 1:
             raise InvalidQuery(f"{length!r} is not the length of a CHAR column")
         return CharLeaf(*leaf, length)
+    if data.get("nan") == "largest":
+        return LargestNanLeaf(*leaf)
     return PaddedLeaf(*leaf) if data.get("padded") is True else Leaf(*leaf)
 
 
@@ -114,7 +121,7 @@ def _external(data: dict[str, Any]) -> Predicate:
     flags = made["every"], made["negated"]
     if not parts or not all(isinstance(flag, bool) for flag in flags) or any(op not in COMPARISONS for op, *_ in parts):
         raise InvalidQuery(f"the JSON value is not a list of comparisons: {made!r:.200}")
-    return comparison_of(Comparisons(parts, *flags), strict=False)
+    return comparison_of(Comparisons(parts, *flags, made.get("nan") == "largest"), strict=False)
 
 
 def _expression_to_json(expression: pc.Expression) -> str:

@@ -323,7 +323,10 @@ class External(Node):
         return External(opposite, self.may_not, self.may, self.is_exact, self.columns, comparisons, tries=self.tries)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, External) or (self.comparisons is None) is not (other.comparisons is None):
+        if not isinstance(other, External):
+            return False
+        rules = [None if one.comparisons is None else one.comparisons.nan_is_largest for one in (self, other)]
+        if rules[0] != rules[1]:
             return False
         return bool(self.expression.equals(other.expression))
 

@@ -7,12 +7,14 @@ engine filters the rows again, so every part must be supported.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.computed import Computed, Values, computed, quotient
+from orcidx.predicate.largest_nan_leaf import LargestNanLeaf
 from orcidx.predicate.nodes import Leaf, Op, PolarsExpression, Predicate
 from orcidx.predicate.polars_tree import TreeTranslator, entry_of, literal_of, path_of
 
@@ -32,7 +34,7 @@ def is_polars(where: object) -> bool:
 
 
 def from_polars_expression(expression: PolarsExpression) -> Predicate:
-    """Makes a predicate from a Polars expression. Bind it with ``nan="largest"``.
+    """Makes a predicate from a Polars expression. In it NaN is above every number, whatever the option ``nan`` is.
 
     Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in,
     and str.starts_with, ends_with and contains (literal) are supported. Raises ``InvalidQuery`` for anything else.
@@ -66,7 +68,8 @@ class _Whole(TreeTranslator):
         plain = any("Literal" in one or "Cast" in one for one in sides)
         if body["op"] in self.COMPARISONS and (not plain or any("BinaryExpr" in one for one in sides)):
             op, unequal = self.COMPARISONS[body["op"]]
-            found = computed(op, *map(self._value, sides))
+            made = computed(op, *map(self._value, sides))
+            found = replace(made, comparisons=replace(made.comparisons, nan_is_largest=True))
             return ~found if unequal is not negated else found
         return super()._binary(body, negated)
 
@@ -88,7 +91,7 @@ class _Whole(TreeTranslator):
                 "is_in has a list with null. Versions of Polars evaluate such lists differently; remove null from "
                 "the list"
             )
-        return Leaf(path_of(inputs[0]), Op.IN, tuple(values), negated)
+        return LargestNanLeaf(path_of(inputs[0]), Op.IN, tuple(values), negated)
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
-        return Leaf(path, op, literals, negated)
+        return LargestNanLeaf(path, op, literals, negated)

@@ -26,7 +26,7 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.query_words import asked_columns, asked_limit, asked_name, asked_row_range, asked_stripes
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
-from orcidx.predicate import Where, is_polars, parse
+from orcidx.predicate import Where, parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
@@ -432,8 +432,6 @@ def make_scan(
     """Makes a scan from a caller's arguments. Raises ``InvalidQuery`` for invalid arguments."""
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
-    if where is not None and is_polars(where):
-        options = options.override(nan="largest")  # in Polars, NaN is greater than all other values
     request = ScanRequest(
         columns=None if columns is None else asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),

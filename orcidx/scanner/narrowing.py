@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orcidx.errors import InvalidQuery
 from orcidx.planner.query_words import asked_columns, asked_limit
-from orcidx.predicate import Where, all_of, is_polars, parse
+from orcidx.predicate import Where, all_of, parse
 from orcidx.spellings import SCAN, missing_attribute
 
 __all__ = ["Narrowing", "RequestNarrowing"]
@@ -87,10 +87,8 @@ class Narrowing(ABC):
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be filtered: call filter(...) first, then limit(n)")
-        asked = self._asked
-        old, more = asked.where, parse(where)
-        options = asked.options.override(nan="largest") if is_polars(where) else asked.options
-        return self._asking(where=more if old is None else all_of(old, more), options=options)
+        old, more = self._asked.where, parse(where)
+        return self._asking(where=more if old is None else all_of(old, more))
 
     def select(self, *columns: str | Sequence[Any]) -> Self:
         """A scan of some columns of this scan.

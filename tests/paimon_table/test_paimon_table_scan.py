@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -255,6 +256,24 @@ def test_fields_go_by_id(table: PaimonTable, form: str) -> None:
         assert scan.count_rows() == len(numbers)
         assert opened.scan(["gone"], where).to_table()["gone"].to_pylist() == [expected[i]["gone"] for i in numbers]
     assert opened.scan(["gone"]).to_table()["gone"].to_pylist() == [None, None, None, "here"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_conditions_of_polars_keep_nan(table: PaimonTable, form: str) -> None:
+    table.schema({0: ("id", "INT"), 1: ("f", "DOUBLE")})
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "f": [1.0, float("nan"), 9.0]})
+    table.add(f"a.{form}", rows)
+    table.commit()
+    scan = open_table(table.path).scan
+    largest, ieee = pl.col("f") > 5, col("f") > 5
+    for found, ids in [
+        (scan(where=largest), [2, 3]),
+        (scan().filter(largest).filter(pl.col("id") > 2), [3]),
+        (scan().filter(largest).filter(ieee), [3]),
+        (scan(where=ieee).filter(largest), [3]),
+    ]:
+        assert found.to_table()["id"].to_pylist() == ids
+        assert found.count_rows() == len(ids)
 
 
 @pytest.mark.parametrize("form", FORMATS)

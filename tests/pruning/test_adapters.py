@@ -457,6 +457,17 @@ def test_leaves_of_char_columns_as_json():
             predicate_from_json({**predicate_to_json(col("a") == "x"), "char": length})
 
 
+def test_leaves_of_polars_as_json():
+    """A split as JSON must not compare NaN in another way than the scan that it is part of."""
+    pl = pytest.importorskip("polars")
+    for expression, other in ((pl.col("f") > 1, col("f") > 1), (pl.col("f") + 0 > 1, col("f") + 0 > 1)):
+        predicate = parse(expression)
+        found = predicate_from_json(json.loads(json.dumps(predicate_to_json(predicate))))
+        assert found == predicate != other
+        assert ~found == parse(~expression) != ~other
+        assert pickle.loads(pickle.dumps(predicate)) == predicate
+
+
 def test_spark_filters():
     filters = [
         IsNotNull(("a",)),

@@ -168,6 +168,28 @@ def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, wit
         assert orcidx.Split.from_json(split.to_json()).scan().count_rows() == len(expected)
 
 
+@pytest.mark.parametrize("other", ["id < 5 and not (f = f)", pl.col("id") < 5, pl.col("id") + 0 < 5], ids=str)
+@pytest.mark.parametrize(
+    ("where", "with_nan"),
+    [
+        (pl.col("f") > 5, True),
+        (pl.col("f") + 0 > 5, True),
+        (col("f") > 5, False),
+        ("f + 0 > 5", False),
+        (pl.col("f").is_in([7.0, float("nan")]), True),
+    ],
+    ids=str,
+)
+def test_each_condition_keeps_its_meaning_of_nan(path, where, with_nan, other):
+    """NaN is above every number in a Polars expression, and only there."""
+    first = orcidx.scan(path, ["id"], where)
+    expected = [0, 2, 4] if with_nan else []
+    for scan in (first.filter(other), orcidx.scan(path, ["id"], other).filter(where)):
+        assert scan.to_table()["id"].to_pylist() == expected
+        assert scan.count_rows() == len(expected)
+        assert sum(orcidx.Split.from_json(one.to_json()).scan().count_rows() for one in scan.splits()) == len(expected)
+
+
 def test_null_stays_null_where_nan_is_the_largest(tmp_path):
     nan = float("nan")
     values = [None, nan, 1.0]
