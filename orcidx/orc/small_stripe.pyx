@@ -33,7 +33,7 @@ __all__ = ["MOST_ROWS", "Allowance", "FileStream", "HeldStream", "Recipe", "read
 
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
-cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file, which fit into the cache
+cdef int64_t MOST_STORED = 1 << 19  # limit of the stored bytes of a column; they fit into the processor's cache
 cdef bint STREAMING = integers_use_streaming()
 cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
 

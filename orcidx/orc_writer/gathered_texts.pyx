@@ -143,8 +143,8 @@ cdef class Entries:
         free(self.memory)
 
     def are_of(self, dictionary):
-        """Whether this is the same dictionary. This is so if the addresses of its buffers are the same. The buffers are
-        kept alive here, so no other dictionary can have these addresses."""
+        """Whether the texts of this object are those of ``dictionary``. The buffers of both are compared by their
+        addresses. This object keeps its buffers alive, so no other dictionary can have these addresses."""
         return self.places == places_of(dictionary)
 
     def note(self, int64_t rows):

@@ -201,7 +201,7 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             if nulls:
                 raise Unsupported(
                     "the union has nulls, but unions in Arrow have no nulls, so they would become nulls of the first "
-                    "variant. To keep them, rewrite without an order and without another row group length, or leave "
+                    "variant. To keep the nulls, rewrite without an order and with the same row group length, or leave "
                     "the column out by schema=",
                     file=one.name,
                     column=node.dotted,

@@ -326,7 +326,7 @@ class _FileTotals:
         columns = [self.units.columns[name] for name in self.units.plan.totalled]
         nodes = {column.node.id: column.node for column in columns if column.node}
         if decision.index is None and not rows.must.is_all:
-            return None  # rows cannot be skipped
+            return None  # without a row index, a scan cannot skip row groups
         whole = rows.must.count_in(rows.bounds) == np.diff(rows.bounds)
         if len(whole) < 2 or not whole.any():
             return None

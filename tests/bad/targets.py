@@ -29,7 +29,8 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
             rows += batch.num_rows
             if rows > MOST_ROWS:
                 break
-    # Local files are read by other code than bytes. Each worker has its own working directory.
+    # A local file is read by other code than a bytes object. All workers can use this name, because each worker has
+    # its own working directory.
     path = Path("damaged.orc")
     path.write_bytes(data)
     with orcidx.open(path) as file:

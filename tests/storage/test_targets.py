@@ -431,8 +431,8 @@ def modes_below(folder: Path) -> set[int]:
 
 
 def test_rows_of_private_files_are_written_privately(tmp_path: Path) -> None:
-    """`write_table` and `write_dataset` of a scan or open file wrote rows of a 0600 file to a file with mode 0644
-    before."""
+    """Before, if `write_table` or `write_dataset` wrote the rows of a scan or an open file, and a source had mode 0600,
+    the new file got mode 0644."""
     private, shared = tmp_path / "private.orc", tmp_path / "shared.orc"
     for path, mode in ((private, 0o600), (shared, 0o644)):
         orcidx.write_table(pa.table({"a": [1, 2]}), path)

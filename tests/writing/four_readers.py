@@ -146,7 +146,8 @@ class Checker:
         self.tally: Counter[str] = Counter()
 
     def check(self, table: pa.Table, options: dict[str, Any], rng: np.random.Generator, predicates: int = 6) -> None:
-        """Writes and checks a table. Raises an ``AssertionError`` that names the reader."""
+        """Writes a table and checks it with each reader. If a reader returns a wrong result, raises an
+        ``AssertionError`` that names this reader."""
         self.check_file(written(table, **options), table, rng, predicates)
 
     def check_file(self, data: bytes, table: pa.Table, rng: np.random.Generator, predicates: int = 6) -> None:

@@ -250,7 +250,7 @@ def _has_no_index(path: object) -> bool:
         if isinstance(path, Source):
             return not is_pattern(str(path.location)) and store_above(path) is None
         return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
-    except (OrcidxError, OSError):  # the listing will report the reason
+    except (OrcidxError, OSError):  # listing the files will report this error
         return False
 
 
