@@ -2,8 +2,10 @@
 
 import datetime as dt
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from paimon_empty import empty_table
 
 pytest.importorskip("pyspark.sql.datasource")
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanOrEqual, Not
@@ -11,6 +13,7 @@ from pyspark.sql.types import StructType
 
 import orcidx
 from orcidx import col
+from orcidx.paimon import open_table
 from orcidx.predicate import parse
 from orcidx.predicate.fold import rewritten
 from orcidx.spark.choosing.connect_pruning import certain_predicate
@@ -94,3 +97,41 @@ def test_pushed_filters_keep_rows_whose_microseconds_match(tmp_path, filters, id
     reader.pushFilters([filters])
     where = reader._where(arrow_schema_of(schema))
     assert begin_plan(Query(path=str(tmp_path), format="orc", where=where)).rows.to_table()["id"].to_pylist() == ids
+
+
+@pytest.mark.parametrize("session_zone", ["UTC", None])
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        (col("t") == TIME, [1]),
+        (col("t") <= TIME, [0, 1]),
+        (col("t") > TIME, [2]),
+        (col("t") > TIME.replace(tzinfo=None), [2]),
+        (col("t") < TIME, [0]),
+        (col("t").is_in([TIME, None]), [1]),
+        (col("t").between(TIME, TIME), [1]),
+        (col("t") > np.datetime64("2023-11-14T22:13:20"), [2]),
+        (col("t") > "2023-11-14T22:13:20Z", [2]),
+        ([("t", "<=", pa.scalar(TIME, pa.timestamp("us", "UTC")))], [0, 1]),
+        (col("t") == pa.scalar(1_700_000_000_000_000_500, pa.timestamp("ns", "UTC")), [1]),
+    ],
+)
+def test_reads_by_tasks_compare_microseconds(tmp_path, where, ids, session_zone):
+    write_times(tmp_path)
+    plan = begin_plan(Query(path=str(tmp_path), format="orc", where=where, session_zone=session_zone))
+    rows = plan.rows
+    if plan.session is not None and plan.session.where is not None:
+        rows = plan.session.on_clock(rows, "UTC")
+    assert rows.to_table()["id"].to_pylist() == ids
+
+
+def test_reads_of_tables_compare_microseconds(tmp_path):
+    table = empty_table(tmp_path / "t", {"id": "BIGINT", "t": "TIMESTAMP(9)", "coarse": "TIMESTAMP(6)"})
+    time = dt.datetime(2023, 11, 14, 22, 13, 20)
+    times = pa.array([1_700_000_000_000_000_500], pa.timestamp("ns"))
+    open_table(table).append(pa.table({"id": [1], "t": times, "coarse": pa.array([time], pa.timestamp("us"))}))
+
+    def ids(where):
+        return begin_plan(Query(path=str(table), where=where, jvm_zone="UTC")).rows.to_table()["id"].to_pylist()
+
+    assert (ids(col("t") == time), ids(col("t") > time), ids(col("coarse") == time)) == ([1], [], [1])

@@ -8,13 +8,54 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
-from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
-from orcidx.predicate.fold import Part
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import Constant, Domain, Leaf, Op, Predicate, all_of, any_of, resolve_column
+from orcidx.predicate.fold import Part, rewritten
+from orcidx.predicate.literals import point_of
 from orcidx.predicate.nodes import ExactTime
 
-__all__ = ["in_micros"]
+__all__ = ["in_micros", "in_micros_of_columns"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_CHANGED = frozenset({Op.EQ, Op.LE, Op.GT, Op.IN, Op.BETWEEN, Op.EQ_NULL_SAFE})
+"""The comparisons for which the nanoseconds of a stored time can change the result, if the literal is in whole
+microseconds."""
+
+
+def in_micros_of_columns(where: Predicate, schema: pa.Schema, unit: str, *, case_sensitive: bool) -> Predicate:
+    """Rewrites the comparisons with timestamp columns of this unit by ``in_micros``. ``unit``: the unit in ``schema``
+    of the columns that may have nanoseconds in the files.
+
+    The literals can have every type that a timestamp column is compared with. A comparison with a literal that has
+    nanoseconds is not changed, because Spark has no such literal. Raises ``InvalidQuery`` for an unknown column."""
+
+    def changed(part: Part) -> Part | Predicate:
+        if not isinstance(part, Leaf) or part.op not in _CHANGED:
+            return part
+        _, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
+        if not pa.types.is_timestamp(kind) or kind.unit != unit:
+            return part
+        times = _whole_micros(part, kind)
+        return part if times is None else in_micros(replace(part, literals=times))
+
+    return rewritten(where, changed)  # type: ignore[no-any-return]
+
+
+def _whole_micros(leaf: Leaf, kind: pa.DataType) -> tuple[ExactTime | None, ...] | None:
+    """The literals of a comparison with a timestamp column. The result is None if a literal has nanoseconds, or is not
+    a time of the column's kind. Binding raises the error about the latter."""
+    times = []
+    for value in leaf.literals:
+        try:
+            point = None if value is None else point_of(value, kind, Domain.TIMESTAMP, column=leaf.column)
+        except InvalidQuery:
+            return None
+        if point is not None and (point.below != point.above or point.below % 1000):
+            return None
+        times.append(None if point is None else ExactTime(int(point.below), "UTC" if kind.tz else None))
+    return tuple(times)
 
 
 def in_micros(part: Part) -> Part | Predicate:

@@ -27,6 +27,7 @@ from orcidx.predicate import bind
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey
+from orcidx.spark.conditions.floored_times import in_micros_of_columns
 from orcidx.spark.query.parts import TaskPart, enough, pack_sizes
 from orcidx.spark.query.read_query import Query, zoned_partitions
 from orcidx.spark.query.read_task import ReadTask, broken_files_passed
@@ -142,6 +143,7 @@ def _begin_orc(query: Query) -> Plan:
     match: Literal["name", "position"] = "position" if positional else "name"
     where = query.predicate(arrow, types, schema)
     if where is not None:
+        where = in_micros_of_columns(where, arrow, "us", case_sensitive=query.case_sensitive)
         where = where_as_spelled(where, arrow, case_sensitive=query.case_sensitive)
     if not files:
         rows = make_scan([], asked, where, match=match, **shared)
@@ -318,6 +320,8 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     shown = table.scan(asked, options=options).columns
     every = list(dict.fromkeys((*shown, *(key.column for key in order))))
     where = query.predicate(table.schema, whole=struct_of_paimon(table.table_schema.fields))
+    if where is not None:
+        where = in_micros_of_columns(where, table.schema, "ns", case_sensitive=query.case_sensitive)
     rows = table.scan(every, where, top=query.top, limit=query.limit, options=options, jvm_zone=query.jvm_zone)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])

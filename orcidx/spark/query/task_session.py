@@ -15,6 +15,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.predicate import Predicate
 from orcidx.scanner.scan import Scan
+from orcidx.spark.conditions.floored_times import in_micros_of_columns
 from orcidx.spark.sessions.orc_settings import CASE, ZONE
 from orcidx.spark.types.hive_columns import partition_constants
 from orcidx.spark.types.local_times import on_session_clock
@@ -66,6 +67,8 @@ class OfSession:
         """Returns the rows, with the times of the predicate and of the partition columns in this time zone."""
         if self.where is not None:
             where = on_session_clock(self.where, self.schema, zone, case_sensitive=self.case_sensitive)
+            unit = "us" if isinstance(rows, Scan) else "ns"
+            where = in_micros_of_columns(where, self.schema, unit, case_sensitive=self.case_sensitive)
             rows = (
                 replace(rows, request=replace(rows.request, where=where))
                 if isinstance(rows, Scan)
