@@ -11,6 +11,7 @@ import click
 import pyarrow as pa
 
 from orcidx.cli.arguments import as_json, parse_storage_options, storage_option, where_option
+from orcidx.cli.coarse_times import check_digits
 from orcidx.cli.output import print_json
 from orcidx.cli.progress import progress
 from orcidx.cli.table import external_option, open_table, table
@@ -176,6 +177,8 @@ def append(
     def change(
         *, progress: Any, **named: Any
     ) -> Any:  # ``progress`` is not used: it counts existing files, but an append makes new files
+        if not fine:
+            check_digits(files, rows.schema, opened.table_schema.by_name, stores)
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)

@@ -301,6 +301,24 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
     assert paimon.open_table(folder).scan().to_table() == far.cast(pa.schema([("at", pa.timestamp("us"))]))
 
 
+@pytest.mark.parametrize("words", [(), ("--yes",)])
+@pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
+@pytest.mark.parametrize("first", [1_700_000_000, 253_402_300_799], ids=["near", "after 2262"])
+def test_an_append_drops_no_digits_below_a_microsecond(orcidx_command, tmp_path: Path, words, kind, first) -> None:
+    """The command stored the times without these digits. ``Table.append`` raises an error."""
+    rows = tmp_path / "rows.orc"
+    pyarrow.orc.write_table(pa.table({"at": pa.array([first * 1000, first * 1000 + 5], pa.timestamp("ms"))}), rows)
+    folder = str(empty_table(tmp_path / "t", {"at": kind}))
+    assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
+    whole = rows.read_bytes()
+    nanos = b"\x4e\x01\x00\x2d"  # a run of two numbers of 8 bits: no nanoseconds, and 5 with six zeros
+    assert whole.count(nanos) == 1
+    rows.write_bytes(whole.replace(nanos, nanos[:3] + b"\x28"))  # 5 without zeros
+    code, _, err = orcidx_command("table", "append", folder, str(rows), *words)
+    assert (code, f"does not fit {kind}" in err, "column at" in err) == (3, True, True), err
+    assert paimon.open_table(folder).scan().to_table().num_rows == 2
+
+
 def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
     """The library had an option for such tables, but the command line did not."""
     memory = fsspec.filesystem("memory")

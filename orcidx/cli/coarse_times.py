@@ -1,0 +1,54 @@
+"""The check that ``orcidx table append`` drops no digits of timestamps that it reads in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import ValueOutOfRange, located
+from orcidx.paimon.data_types import DataField
+from orcidx.predicate import col
+
+__all__ = ["check_digits"]
+
+_ENDS = (-(1 << 63), (1 << 63) - 1)
+"""The first and the last time that 64 bits of nanoseconds can represent."""
+
+
+def check_digits(
+    files: Sequence[str], rows: pa.Schema, fields: Mapping[str, DataField], stores: Mapping[str, Any] | None
+) -> None:
+    """Raises ``ValueOutOfRange`` if a timestamp in the files has digits below a microsecond.
+
+    ``rows``: the schema of the files with timestamps in microseconds. ``fields``: the columns of the table. Other
+    columns are not checked."""
+    for shown in rows:
+        field = fields.get(shown.name)
+        if field is not None and pa.types.is_timestamp(shown.type) and pa.types.is_timestamp(field.type.arrow_type):
+            with located(column=shown.name):
+                _check_column(list(files), shown, field, stores)
+
+
+def _check_column(files: list[str], shown: pa.Field, field: DataField, stores: Mapping[str, Any] | None) -> None:
+    """Reads the times that fit 64 bits of nanoseconds in nanoseconds, and the other times in microseconds. Each of the
+    other times must be equal to a time in microseconds."""
+    from orcidx import scan
+
+    column = col(shown.name)
+    given: dict[str, Any] = {"columns": [(shown.name,)], "storage_options": stores}
+    near = column.between(*(pa.scalar(end, pa.timestamp("ns", shown.type.tz)) for end in _ENDS))
+    for batch in scan(files, where=near, timestamp_unit="ns", **given):
+        try:
+            batch.column(0).cast(shown.type)
+        except pa.ArrowInvalid as error:
+            raise ValueOutOfRange(f"a value does not fit {field.type}: {error}") from None
+    count, far = 0, pa.array([], shown.type)
+    for batch in scan(files, where=~near, timestamp_unit="us", **given):
+        count += batch.num_rows
+        far = pa.chunked_array([far, batch.column(0)]).unique()
+    if count and count != sum(
+        batch.num_rows for batch in scan(files, where=column.is_in(list(far)), timestamp_unit="us", **given)
+    ):
+        raise ValueOutOfRange(f"a value does not fit {field.type}: a time has digits below a microsecond")
