@@ -135,7 +135,7 @@ def _index(
         present = present_part(spec.spec, names)
         row["tail_bytes"] = tail_bytes(source, reader, tail)
         columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
-        row["statistics"] = observe(tail, columns, columns_of(present))
+        row["statistics"] = observe(tail, columns, columns_of(present, names))
         name = index_name(row["path"], source, spec)
         found = _earlier_index(folder, name, IndexSpec(present, spec.types)) if present and reuse else None
         if present and _build(folder, name, source, file, (present, spec), row, found):
@@ -179,7 +179,7 @@ def _build(
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
     data = found
     if data is None:
-        for batch in file.scan(columns=columns_of(present)).to_reader():
+        for batch in file.scan(columns=columns_of(present, file.schema.names)).to_reader():
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:

@@ -88,8 +88,9 @@ def build_file_index(
                 f"{name}={value!r} changes values, but an index must have the stored values; leave out the option"
             )
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
-        _check_digits(file, columns_of(spec), options)
-        reader = file.scan(columns=columns_of(spec), **options).to_reader()
+        columns = columns_of(spec, file.schema.names)
+        _check_digits(file, columns, options)
+        reader = file.scan(columns=columns, **options).to_reader()
         built = build_from_arrow(reader, spec, types=types)
     assert built is not None
     return built

@@ -174,7 +174,10 @@ class IndexStore:
         predicate = None if where is None else parse(where)
         match = self.match(listing)
         asked = columns_asked_of(predicate, totalled)
-        indexed = {name.lower() for name in columns_of(self.catalogs.listing.spec.get("spec", {}))}
+        spec = self.catalogs.listing.spec.get("spec", {})
+        # A name such as ``a[b]`` can be a column, or a key of the map ``a``. In each file it can be the other one.
+        exact = {name for columns in spec.values() for name in columns}
+        indexed = {name.lower() for name in exact.union(columns_of(spec, ()))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
         _give_back(len(listing))
         known = self.known(listing, match, columns=asked, schema=schema, seen=seen)

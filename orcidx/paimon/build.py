@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -156,10 +156,11 @@ def build_from_arrow(
     return builder.finish()
 
 
-def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
-    """The columns of a data file that a spec needs. For a key of a map, the needed column is the map."""
+def columns_of(spec: Spec | FileIndexOptions, names: Collection[str]) -> list[str]:
+    """The columns of a data file that a spec needs. For a key of a map, the needed column is the map. ``names``: the
+    columns of the file. One of them can have a name that looks like a key, such as ``a[b]``."""
     wanted = plain_spec(spec)
-    return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
+    return list(dict.fromkeys(split_map_key(column, names)[0] for of_kind in wanted.values() for column in of_kind))
 
 
 def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:

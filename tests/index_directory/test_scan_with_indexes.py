@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from indexed_directory import index_here
 from pyarrow import orc
+from pyroaring import BitMap
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
@@ -261,3 +262,29 @@ def test_directories_whose_keys_differ_in_case(tmp_path: Path, with_index: bool,
         assert total["n"].to_pylist() == [len(expected)]
     apart = orcidx.scan(tmp_path, ["P", "p"], "P = 1 OR p = 2").to_table().to_pylist()
     assert apart == [{"P": 1, "p": None}] * 5 + [{"P": None, "p": 2}] * 5
+
+
+KEYED = {
+    "alone": {"z": [1, 1, 1]},
+    "beside a number": {"a": [7, 8, 9]},
+    "beside a map": {"a": pa.array([[("b", "x")]] * 3, pa.map_(pa.string(), pa.string()))},
+}
+
+
+@pytest.mark.parametrize("others", list(KEYED.values()), ids=list(KEYED))
+@pytest.mark.parametrize("embedded", [0, 1 << 20])
+def test_a_column_that_is_named_like_a_key_of_a_map_is_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: dict[str, Any], embedded: int
+) -> None:
+    """The build looked for a map ``a``, and failed or indexed the wrong column."""
+    rows = pa.table({**others, "a[b]": [1, 2, 3], "id": [1, 2, 3]})
+    orc.write_table(rows, tmp_path / "x.orc")
+    orc.write_table(rows.take([0, 2]), tmp_path / "y.orc")
+    spec: Any = {"bitmap": {"a[b]": {}}}
+    where = col("a[b]") == 2
+    index_here(tmp_path, spec, embedded_bytes=embedded)
+    names, found = opened(orcidx.scan(tmp_path, where=where), monkeypatch)
+    assert (found, "y.orc" in names) == ([2], not embedded)
+    skipped = [str(one) for one in orcidx.scan(tmp_path, where=where).explain().to_dict()["files"]]
+    assert any("Paimon bitmap index" in one for one in skipped)
+    assert orcidx.paimon.build_file_index(tmp_path / "x.orc", spec).evaluate(where).rows == BitMap([1])

@@ -354,7 +354,7 @@ class _Job:
                 FileIndexBuilder(self.spec.spec, schema, types)
                 return
             except InvalidQuery as error:
-                if set(columns_of(self.spec.spec)) <= set(schema.names):
+                if set(columns_of(self.spec.spec, schema.names)) <= set(schema.names):
                     raise
                 missing = error
         if missing is not None:
