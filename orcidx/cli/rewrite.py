@@ -172,7 +172,7 @@ def merge(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) ->
     "--timestamp-unit",
     type=click.Choice(["us", "ns"]),
     default="ns",
-    help="Unit of the times of an ORC file that is read, or of the INT96 times of a Parquet file.",
+    help="Unit in which times of an ORC file, or INT96 times of a Parquet file, are read.",
 )
 @click.option(
     "--schema", metavar="'A INT, B STRING'", help="Types of columns of CSV or JSON lines. Other types are detected."

@@ -163,7 +163,7 @@ def append(
     import orcidx
 
     opened = open_table(path, None, storage_options, external_paths)
-    # Nanoseconds are read only for columns that store them, because the other units have a larger range.
+    # Times are read in nanoseconds only if the table stores nanoseconds, because microseconds have a larger range.
     fine = any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in opened.schema.types)
     stores = parse_storage_options(storage_options)
     rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="ns" if fine else "us")

@@ -67,7 +67,7 @@ class _Scans:
 
     _scan: Scan
     _kept: pc.Expression | None
-    """The filter that is applied to the values of the schema, in addition to the predicate of the scan."""
+    """A filter on values in the types of the dataset's schema. The predicate of the scan is applied, too."""
     last_metrics: ScanMetrics | None
     """The metrics of the iteration over rows that was started last."""
 
@@ -330,7 +330,7 @@ def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = 
 
 
 def _is_coarse(kind: pa.DataType) -> bool:
-    """Whether values of the type are or contain timestamps with a unit other than nanoseconds."""
+    """Whether the type is a timestamp with a unit other than nanoseconds, or contains such a timestamp."""
     if pa.types.is_timestamp(kind):
         return bool(kind.unit != "ns")
     return any(_is_coarse(kind.field(place).type) for place in range(kind.num_fields))

@@ -97,7 +97,7 @@ def build_file_index(
 
 
 _CHANGING = frozenset({"timezone", "utf8", "decimal_rounding", "calendar"})
-"""Options that change values. ``timestamp_unit`` may be given if no value has finer digits."""
+"""Options that change values. ``timestamp_unit`` may be given if no value has digits below this unit."""
 
 
 def _check_digits(file: OrcFile, columns: Sequence[str], options: OptionsByName) -> None:

@@ -309,7 +309,7 @@ class OrcWriter:
     ) -> None:
         if kind is not None:
             self.abort()
-        elif not self._closed or self._failure is not None:  # another writer may have ended the stripe with an error
+        elif not self._closed or self._failure is not None:  # another writer ended the stripe, which raised an error
             self.close()
 
 

@@ -305,8 +305,8 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
 
 
 def _whole(array: pa.Array, values: npt.NDArray[np.int64], per_key: int, kind: KeyType) -> npt.NDArray[np.int64]:
-    """The keys of times. A key is ``per_key`` units of the values. Raises ``InvalidQuery`` if a key would lose digits,
-    unless the keys of the type lose digits in Paimon, too."""
+    """Returns the keys of times. The unit of a key is ``per_key`` times the unit of a value. Raises ``InvalidQuery`` if
+    a key would lose digits, unless Paimon's keys of this type lose digits, too."""
     keys = values // per_key
     if not kind.loses_digits:
         lost = keys * per_key != values

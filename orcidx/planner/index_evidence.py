@@ -42,8 +42,8 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadO
     """Returns the part of the predicate that an index can decide without the file. ``types`` has the Paimon types of
     the index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones
     are known only during a scan. With ``utf8="replace"`` conditions on text are also replaced, because the index
-    may have other values. The same is done with ``decimal_zero_precision`` for decimals that may
-    have the precision 0 in the file."""
+    may have other values. If ``decimal_zero_precision`` is not the default, conditions on decimals that may have the
+    precision 0 in the file are replaced, too."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNUSED_TYPES}
     if options.utf8 == "replace":
@@ -120,7 +120,7 @@ class IndexEvidence:
 
 def _changing_option(leaf: BoundLeaf, options: ReadOptions) -> str | None:
     """The option that may give the column of the leaf other values than its index has. None if there is no such option.
-    The same rows are null."""
+    No option changes which rows are null, so the result for IS_NULL is None."""
     if leaf.op is Op.IS_NULL:
         return None
     if leaf.domain is Domain.TIMESTAMP:
@@ -129,8 +129,8 @@ def _changing_option(leaf: BoundLeaf, options: ReadOptions) -> str | None:
 
 
 def _has_other_scale(leaf: BoundLeaf, indexed: DataType) -> bool:
-    """Whether a decimal is read in another scale than its index has. A DECIMAL of precision 0 has no scale of its own,
-    so digits may be missing in the index."""
+    """Whether a decimal is read in another scale than its index has. The file does not store the scale of a DECIMAL of
+    precision 0, so the index may have been built with a smaller scale and lack digits."""
     return leaf.domain is Domain.DECIMAL and pa.types.is_decimal(leaf.type) and leaf.type.scale != indexed.scale
 
 

@@ -187,8 +187,8 @@ def _part(field: pa.Field, asked: dict[str, Any] | None) -> pa.Field:
 def _children_by_key(
     root: OrcType, match: str, chosen: Sequence[str], wanted: Sequence[str], options: ReadOptions
 ) -> dict[Any, OrcType]:
-    """The columns of the file by name, position or field id. If columns are matched by name, only ``chosen`` columns of
-    the ``wanted`` columns are returned."""
+    """The columns of the file by name, position or field id. ``wanted`` has the names of all wanted columns, and
+    ``chosen`` has those that are needed. If columns are matched by name, only the chosen columns are returned."""
     children, names = (root.children, root.names) if _is_rows(root) else ((root,), (UNNAMED,))
     if match == "position":
         return dict(enumerate(children))
@@ -200,10 +200,11 @@ def _children_by_key(
 
 
 def _places(names: Sequence[str], chosen: Iterable[str], wanted: Iterable[str], options: ReadOptions) -> dict[str, int]:
-    """Returns for each chosen name the place of the name of the file that it matches. Missing names are left out.
+    """Finds for each chosen name the matching name of the file. ``names`` has the names of the file. Returns the index
+    of the matching name in ``names``. Chosen names without a match are left out.
 
-    A name of the file that is also a wanted name matches only itself, even if the options ignore case. Raises
-    ``InvalidQuery`` for a chosen name that still matches several names of the file.
+    If a name of the file is also a wanted name, it matches only this wanted name, even if the options ignore case.
+    Raises ``InvalidQuery`` if a chosen name still matches several names of the file.
     """
     own: dict[str, int] = {}
     for place, name in enumerate(names):
@@ -362,8 +363,9 @@ def _nested_widens(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
-    """The type in which conditions on computed values are evaluated, for a column of the file of type ``have`` and the
-    wanted type ``want``. Times keep the file's own precision. Texts and binary values have no other layout."""
+    """The type in which pyarrow evaluates computed conditions on a column. ``have`` is the type of the column in the
+    file, and ``want`` is the wanted type. Timestamps keep the unit of ``have``. Texts and binary values keep the type
+    ``have``, but string views become strings."""
     types = pa.types
     if types.is_dictionary(want):
         return computed_type(want.value_type if have == want else have, want.value_type)

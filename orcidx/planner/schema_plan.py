@@ -186,8 +186,8 @@ class SchemaColumns:
 
     @cached_property
     def computed_schema(self) -> pa.Schema | None:
-        """The same columns in the types in which pyarrow evaluates conditions on them. It is None if these are the
-        types of ``predicate_schema``."""
+        """The columns of ``predicate_schema`` with the types in which pyarrow evaluates conditions. The result is None
+        if these types are those of ``predicate_schema``."""
         wanted = {source.field.name: source.field.type for source in self._map(None, self.request.options, frozenset())}
         own = self.predicate_schema
         computed = pa.schema([one.with_type(computed_type(one.type, wanted[one.name])) for one in own])
@@ -394,8 +394,8 @@ class SchemaPlan:
 
     @cached_property
     def where(self) -> BoundPredicate | None:
-        """The predicate bound to the wanted names, in the file's own types. Conditions that pyarrow evaluates have the
-        wanted types."""
+        """The predicate, bound to the wanted names and to the types of the file. Conditions that pyarrow evaluates are
+        bound to the types of ``computed_schema``."""
         if self.request.where is None:
             return None
         predicate, computed = self.request.where, None

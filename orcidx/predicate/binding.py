@@ -94,8 +94,9 @@ def bind(
 ) -> BoundPredicate:
     """Binds a predicate to a schema.
 
-    ``computed`` has the same columns in the types in which pyarrow evaluates conditions, if these types differ. Fields
-    of structs that only ``computed`` has are null in every row.
+    ``computed`` is a schema of the same columns. It has the types in which pyarrow evaluates conditions, if they differ
+    from the types in ``schema``. If a struct has a field in ``computed`` but not in ``schema``, the field is null in
+    every row.
 
     ``char_lengths`` has the length n of each CHAR(n) column. Trailing spaces of these columns are ignored. Raises
     ``InvalidQuery`` in three cases: a column is unknown or ambiguous, a literal cannot have the column's type, or the
@@ -214,7 +215,7 @@ class _Binder:
         return _Column(leaf, path, kind, nan, char_length).bind()
 
     def _relaxed_leaf(self, leaf: Leaf, relaxed: Relaxation) -> Bound:
-        """Binds a leaf of the predicate that prunes for an Expression."""
+        """Binds a leaf of the predicate with which rows are ruled out before pyarrow evaluates an Expression."""
         path, wanted = resolve_column(leaf.path, self.computed)
         if self._stored(path) != path:
             return Constant(leaf.of_null().value is True)
@@ -225,8 +226,8 @@ class _Binder:
             return Constant(True)
         column = _Column(leaf, path, kind, self.nan, char_length)
         try:
-            # pyarrow compares numbers of the type ``wanted``. They equal the numbers of the file's type, because this
-            # type was widened.
+            # pyarrow compares numbers of the type ``wanted``. These numbers are equal to the numbers in the file,
+            # because types are only widened.
             wider = relaxed.relax(leaf, wanted, char_length is not None)
             return wider if isinstance(wider, Constant) else replace(column, leaf=wider).bind()
         # orcidx cannot compare the column with this literal. pyarrow compares them by its own rules, or raises an error

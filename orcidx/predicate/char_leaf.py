@@ -1,4 +1,4 @@
-"""``CharLeaf``: conditions on columns that are CHAR by the schema of a table, whatever type their file has."""
+"""``CharLeaf``: conditions on columns that are CHAR in the schema of a table, but may have another type in a file."""
 
 from __future__ import annotations
 

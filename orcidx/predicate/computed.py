@@ -256,7 +256,7 @@ def operand_expression(operand: object) -> pc.Expression:
 
 
 def _scalar(value: object) -> object:
-    """A literal as a value from which pyarrow makes a constant without losing nanoseconds."""
+    """Converts a literal to a value from which pyarrow makes a constant. Times keep their nanoseconds."""
     if isinstance(value, ExactTime):
         return pa.scalar(value.nanos, pa.time64("ns") if value.of_day else pa.timestamp("ns", value.zone))
     if isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0:  # a Timestamp of pandas
@@ -286,8 +286,8 @@ def condition_of(expression: pc.Expression, *, strict: bool, tested: pc.Expressi
     """Makes a condition that pyarrow evaluates. ``strict`` says that the condition is null wherever one of its columns
     is null. In this case, nulls of the columns rule out rows.
 
-    ``tested``: the value that BETWEEN or IN tests. ``strict`` then holds only for the columns of this value. A null
-    among the ends or values does not make the condition null: NULL OR TRUE is TRUE, and NULL AND FALSE is FALSE."""
+    ``tested``: the value that BETWEEN or IN tests. If it is given, ``strict`` holds only for the columns of this value.
+    If another operand is null, the condition need not be null: NULL OR TRUE is TRUE, and NULL AND FALSE is FALSE."""
     node = from_expression(expression)
     columns = node.columns if tested is None else from_expression(tested.is_null()).columns
     if not strict or node.columns is None or columns is None:

@@ -116,8 +116,8 @@ def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
 def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
-    """Returns for each row whether the expression is true in pyarrow. Before the evaluation, columns are converted to
-    the types in ``nested`` of the node, and other columns to the types in ``schema``.
+    """Returns for each row whether the expression is true in pyarrow. Before the evaluation, the columns in
+    ``node.nested`` are converted to the types given there. All other columns are converted to the types in ``schema``.
 
     Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """
@@ -172,7 +172,7 @@ def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 
 def _with_fields(kind: pa.DataType, paths: Sequence[Sequence[str]]) -> pa.DataType:
-    """The type with only the fields of structs to which the paths lead. Other fields are not read."""
+    """The type without the struct fields that are on none of the paths. These fields are not read."""
     if not pa.types.is_struct(kind) or not all(paths):
         return kind
     fields = []
@@ -184,8 +184,8 @@ def _with_fields(kind: pa.DataType, paths: Sequence[Sequence[str]]) -> pa.DataTy
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column in the type that the caller of the scan sees. Times are floored to the unit of that type. Fields of
-    structs that the column does not have are null."""
+    """The column in the type that the caller of the scan sees. Times are floored to the unit of that type. If
+    the column lacks a field of a struct, this field is null."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):

@@ -300,11 +300,11 @@ class External(Node):
     column types in the same way. Binding checks this condition. ``columns`` are the paths that the expression reads, or
     None if they are not known. ``comparisons`` are the comparisons from which the expression was made, if the
     expression follows the option ``nan``. If ``comparisons`` is None, the expression has pyarrow's meaning with either
-    value of the option. ``nested`` is for column names with dots that mean fields of structs, and for columns that are
-    evaluated in another type than that of the file. Binding finds these columns. For each of them, ``nested`` has the
-    first name, the path and the type. The path is empty if the file's structs do not have the field. ``tries`` says
-    whether the expression contains TRY_CAST. Binding takes these casts out of the expression. ``tried`` has the casts
-    that were taken out, as columns of the expression.
+    value of the option. ``nested`` is for two kinds of columns: names with dots that mean fields of structs, and
+    columns whose type in the evaluation differs from their type in the file. Binding finds these columns. For each of
+    them, ``nested`` has the first name, the path and the type. The path is empty if the file's structs do not have the
+    field. ``tries`` says whether the expression contains TRY_CAST. Binding takes these casts out of the expression.
+    ``tried`` has the casts that were taken out, as columns of the expression.
     """
 
     expression: Any

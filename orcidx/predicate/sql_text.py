@@ -125,8 +125,8 @@ _TIMES = frozenset(
 
 
 def _moment(nanos: int, zoned: bool) -> object:
-    """A time as a ``datetime`` if possible. The other types are for digits below a microsecond and for times that a
-    ``datetime`` cannot represent."""
+    """Returns a ``datetime`` if it can represent the time exactly. Otherwise the result is a ``numpy.datetime64`` or
+    an ``ExactTime``."""
     exact = ExactTime(nanos, "UTC" if zoned else None)
     if nanos % 1_000:
         return exact if zoned or abs(nanos) >= 1 << 63 else np.datetime64(nanos, "ns")

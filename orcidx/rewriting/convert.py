@@ -47,7 +47,7 @@ _FORMATS = {
     "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
 }  # fmt: skip
 _PARQUET_BATCH = 65_536
-"""The number of rows that pyarrow reads from Parquet at once, if no number is given."""
+"""The number of rows in a batch that is read from Parquet. It is pyarrow's default."""
 Batches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
 """The schema, the rows, and the columns that stay text although their values look like numbers or times."""
 

@@ -187,8 +187,8 @@ def _is_data(name: str) -> bool:
 
 
 def _holds_rows(folder: Folder, name: str) -> bool:
-    """Whether a reader of the directory finds ORC rows in a file. Hive's files have no suffix, such as 000000_0, so the
-    first bytes of a file with another name are read."""
+    """Whether a reader of the directory finds ORC rows in a file. Files of Hive, such as 000000_0, have no suffix. So
+    if a name does not end in ``.orc``, the first bytes of the file are read."""
     if _is_data(name) or any(map(is_hidden, name.split("/"))):
         return _is_data(name)
     with closing(folder.source(name).open()) as reader:

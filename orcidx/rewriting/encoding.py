@@ -107,7 +107,7 @@ def _stored_rows(batch: pa.RecordBatch, root: WriteNode) -> pa.RecordBatch:
         return batch
     try:
         columns = [_stored(column, node) for column, node in zip(batch.columns, root.children)]
-    except pa.ArrowInvalid:  # the writer raises the error, with the row
+    except pa.ArrowInvalid:  # the writer will raise an error that names the row
         return batch
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -121,7 +121,7 @@ def _stored(array: Any, node: WriteNode) -> Any:
     if node.kind is TypeKind.STRUCT:
         children = [_stored(array.field(i), child) for i, child in enumerate(node.children)]
         return pa.StructArray.from_arrays(children, list(node.names), mask=mask)
-    # pyarrow does not accept an offset together with a mask, so the offsets are copied.
+    # pyarrow accepts no mask if the array of offsets is a slice, so the offsets are copied.
     offsets = pa.array(array.offsets.to_numpy().copy())
     if node.kind is TypeKind.MAP:
         keys, items = (_stored(one, child) for one, child in zip((array.keys, array.items), node.children))
@@ -150,7 +150,7 @@ def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadO
 
 def _write_options(plan: RewritePlan, request: RewriteRequest, schema: pa.Schema) -> WriteOptions:
     options = WriteOptions().override(**request.given)
-    # The caller's schema may lack a column that has a filter in the source, or give it a type without filters.
+    # A column may have a filter in the source, but be missing or have a type without filters in the caller's schema.
     nodes = describe_schema(schema, options).all_nodes
     known = {node.dotted for node in nodes if node.kind in FILTERED} | set(request.bloom_filters)
     blooms = [name for name in plan.bloom_names if name in known]

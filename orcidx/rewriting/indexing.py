@@ -74,8 +74,9 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
 
 
 def has_no_scale(node: OrcType) -> bool:
-    """Whether a column is a DECIMAL of precision 0. The column is read in a chosen scale, which may drop stored digits.
-    Values without these digits must not get into statistics and bloom filters."""
+    """Whether a column is a DECIMAL of precision 0. The option ``decimal_zero_precision`` gives the scale in which such
+    a column is read, so stored digits may be dropped. Values without these digits must not get into statistics and
+    bloom filters."""
     return node.kind is TypeKind.DECIMAL and node.precision == 0
 
 
@@ -98,7 +99,7 @@ class Indexer:
 
     @cached_property
     def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions]:
-        if self.reader.root.kind is not TypeKind.STRUCT:  # a row is a value, so a column of its own is decoded
+        if self.reader.root.kind is not TypeKind.STRUCT:  # indexes are made for the fields of a top-level struct
             raise CannotPatch("the top-level type is not a struct", file=self.reader.name)
         names = [top.path[:1] for top in self._tops]
         if len(set(names)) < len(names):

@@ -139,11 +139,11 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
 
 
 def _left_out(nodes: Iterable[OrcType]) -> tuple[frozenset[int], tuple[str, ...]]:
-    """The columns that get no filter if their streams are kept, and a note for each."""
+    """The ids of the columns that get no bloom filter if their streams are kept, and a note for each column."""
     found = {node.id: node.dotted for node in nodes if has_no_scale(node)}
     return frozenset(found), tuple(
-        f"unless rows are encoded, {name!r} gets no bloom filter, because it is a DECIMAL of precision 0, whose digits "
-        "depend on the options of the reader"
+        f"{name!r} gets no bloom filter unless rows are encoded, because the digits of a DECIMAL of precision 0 depend "
+        "on the options of the reader"
         for name in found.values()
     )
 

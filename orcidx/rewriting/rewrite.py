@@ -177,7 +177,7 @@ def rewrite(
     read : ReadOptions, optional
         How rows are read, if they must be read. For example, ``ReadOptions(timestamp_unit="us")`` is for years beyond
         the range of nanoseconds, and drops digits below microseconds. If streams are kept, new indexes describe the
-        stored values, and options that change values are not used for them.
+        stored values. Options that change values are not used for these indexes.
     **options
         Fields of ``WriteOptions`` by name. Options that are left out are taken from the sources.
 
@@ -272,8 +272,8 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
 
 @contextmanager
 def _encoded_if_changed(options: ReadOptions, kept: ReadOptions) -> Iterator[None]:
-    """Raises ``CannotPatch`` if the stored values cannot be read with ``kept``, but perhaps with the caller's
-    ``options``, which change values."""
+    """Raises ``CannotPatch`` if the stored values cannot be read with the options ``kept``, but the caller's
+    ``options``, which change values, may avoid the error. Then the rows are encoded with the caller's options."""
     try:
         yield
     except (CorruptFile, Unsupported, ValueOutOfRange) as error:

@@ -96,8 +96,8 @@ def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, fi
 
 
 def same_partition(sources: Sequence[Source]) -> None:
-    """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory. Their values are
-    in the names of directories, so a merged file would lose these values."""
+    """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory. Only the names
+    of the directories have the values of the partition columns, so a merged file would lose these values."""
     first = sources[0].partition
     for other in sources[1:]:
         if other.partition != first:
@@ -211,7 +211,8 @@ def stored_value_options(inputs: Sequence[InputFile], options: ReadOptions) -> R
 
 def _are_by_spark(inputs: Sequence[InputFile]) -> bool:
     """Whether Spark wrote all files. Spark keeps no digits below microseconds, and microseconds cover every year. Spark
-    writes with ORC Java. If another writer has Spark's version in its user metadata, there may be finer digits."""
+    writes with ORC Java. A file of another writer may also have Spark's version in its user metadata. Such a file may
+    have finer digits."""
     return all(
         SPARK_VERSION in one.reader.tail.footer.user_metadata and one.reader.facts.writer == WriterKind.JAVA
         for one in inputs

@@ -1,7 +1,7 @@
-"""INT96 timestamps of Parquet files.
+"""Checks INT96 timestamps of Parquet files.
 
-pyarrow reads INT96 in a unit that the caller chooses. If a value does not fit this unit, pyarrow returns another value
-and raises no error.
+pyarrow reads INT96 in a unit that the caller chooses. If a value does not fit 64 bits in this unit, pyarrow returns
+another value and raises no error. So the columns are also read in milliseconds, and the values are compared.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["Int96Columns", "MillisecondRows", "check_range"]
 
 
 class Int96Columns:
-    """The INT96 columns of a file, in milliseconds. Every INT96 value fits milliseconds. ``unit``: the unit in which
-    the file is read."""
+    """The INT96 columns of a file, read in milliseconds. In milliseconds, every INT96 value fits 64 bits. ``unit``: the
+    unit of the values that will be checked."""
 
     def __init__(
         self, file: pa.NativeFile, parquet: pyarrow.parquet.ParquetFile, columns: Iterable[str], unit: str
@@ -51,7 +51,7 @@ class MillisecondRows:
         self._left: pa.RecordBatch | None = None
 
     def take(self, count: int) -> pa.Table:
-        """The next rows. Without rows, the table has no columns."""
+        """Returns the next ``count`` rows. If ``count`` is 0, the table has no columns."""
         taken: list[pa.RecordBatch] = []
         while count:
             batch = next(self._batches, None) if self._left is None else self._left
@@ -66,8 +66,8 @@ class MillisecondRows:
 
 
 def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:
-    """Raises ``ValueOutOfRange`` if a timestamp was read as another timestamp. ``milliseconds``: the INT96 columns of
-    the same rows."""
+    """Raises ``ValueOutOfRange`` if a timestamp in ``rows`` was read as another timestamp. ``milliseconds``: the INT96
+    columns of the same rows, in milliseconds."""
     for name in milliseconds.column_names:
         read = _timestamps(rows.column(name))
         for (unit, values), (_, exact) in zip(read, _timestamps(milliseconds.column(name).combine_chunks())):
@@ -80,7 +80,7 @@ def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:
 
 
 def _timestamps(array: pa.Array) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    """The timestamps in an array, at any depth, with their unit. A null is 0."""
+    """Yields the unit and the values of the timestamps in an array, also of nested timestamps. Nulls become 0."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         yield kind.unit, array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

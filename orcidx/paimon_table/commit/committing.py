@@ -56,8 +56,9 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the files of a snapshot of this change may be in use. This is the case if an error occurred during
-        the creation of a snapshot, and if another writer has replaced a snapshot, on which a third writer may build."""
+        """Whether the files of a snapshot of this change may be in use. There are two such cases. An error occurred
+        during the creation of a snapshot, so the snapshot may exist. Or another writer has replaced a snapshot of this
+        change. A third writer may have built on the snapshot before."""
         return self._creation.in_doubt or bool(self._creation.overwritten)
 
     def read(self) -> TableState:

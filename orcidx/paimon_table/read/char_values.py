@@ -1,5 +1,5 @@
-"""The option ``char`` for CHAR columns that a data file stores as strings. The ORC reader applies the option only to
-ORC's type char."""
+"""Applies the option ``char`` to CHAR columns that a data file stores as strings. The ORC reader applies the option
+only to columns of ORC's type char."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Form = Literal["stored", "padded", "trimmed"]
 
 
 def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: Form) -> pa.RecordBatch:
-    """The batch with its CHAR values in this form, at any depth. ``types``: the types of the columns in the table."""
+    """Returns the batch with all CHAR values in this form. CHAR values in nested columns are changed, too. ``types``:
+    the types of the columns in the table."""
     if form == "stored" or not any(_has_char(types[name]) for name in batch.schema.names):
         return batch
     arrays = []

@@ -46,8 +46,9 @@ def split_where(
     instants_moved: bool = False,
 ) -> FileWhere:
     """Splits a predicate over the table's ``schema`` into the part that has exactly the same meaning in the file, and
-    the rest. ``is_orc``: whether the file is an ORC file. ORC files store times of day as numbers. ``instants_moved``:
-    whether the file's instants differ from the table's (see ``jvm_instants``)."""
+    the rest. ``is_orc``: whether the file is an ORC file. ORC files store times of day as numbers, and their
+    footers may name the wrong calendar for days (see ``has_days``). ``instants_moved``: whether the file's instants
+    differ from the table's (see ``jvm_instants``)."""
     translator = _Translator(mapping, schema, is_orc, case_sensitive, instants_moved)
     pushed: list[Any] = []
     rest: list[Any] = []
@@ -90,7 +91,8 @@ class _Translator:
         return entry.is_same and not self._differs_in_file(kind) and not (self.is_orc and has_days(kind))
 
     def _has_old_day(self, leaf: Leaf) -> bool:
-        """Whether the leaf compares with a day before 1582-10-15. Conditions on an ORC file convert such days."""
+        """Whether the leaf compares with a day before 1582-10-15. When orcidx tests a condition on an ORC file, it
+        converts such days of the file, so the leaf cannot be tested on the file."""
         bound = bind(leaf, self.schema, case_sensitive=self.case_sensitive).root
         if isinstance(bound, BoundLeaf):
             return any(day is not None and day < GREGORIAN_START for day in bound.literals)
@@ -128,7 +130,7 @@ def has_days(data_type: DataType) -> bool:
     """Whether the type is DATE, or contains DATE.
 
     Paimon's Java writes days of the proleptic calendar to ORC files, although the footers name the hybrid calendar. So
-    the stored days are the table's days."""
+    the days of these types must be read without a conversion."""
     inner = (*data_type.children, *(field.type for field in data_type.fields))
     return data_type.root == "DATE" or any(map(has_days, inner))
 

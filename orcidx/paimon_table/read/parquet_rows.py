@@ -65,10 +65,11 @@ def read_parquet(
     source: Source, columns: Mapping[str, DataType], kept: RowSelection, *, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows in ``kept``, with the given columns in the given order. Row groups without a row in ``kept`` are
-    not read. ``columns``: the types of the columns, which determine the time zones and the unit of INT96 timestamps.
+    not read. ``columns``: the names and types of the columns. The types determine the time zones of timestamps and the
+    unit of INT96 timestamps.
 
     Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from ``kept.length``. Raises
-    ``ValueOutOfRange`` if an INT96 timestamp does not fit its unit.
+    ``ValueOutOfRange`` if an INT96 timestamp does not fit 64 bits in this unit.
     """
     with closing(source.open()) as reader:
         try:

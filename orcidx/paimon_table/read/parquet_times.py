@@ -13,7 +13,8 @@ __all__ = ["with_zones"]
 
 
 def with_zones(batch: pa.RecordBatch, types: Mapping[str, DataType]) -> pa.RecordBatch:
-    """The batch with the time zones of the given types. An instant without a zone is in UTC."""
+    """Returns the batch with the time zones of the given types. Timestamps of type TIMESTAMP WITH LOCAL TIME ZONE get
+    the zone UTC, and other timestamps have no zone."""
     arrays, fields = [], []
     for field, array in zip(batch.schema, batch.columns):
         kind = _zoned(field.type, types[field.name]) if field.name in types else field.type

@@ -141,15 +141,16 @@ def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> 
 
 
 def reads_other_values(kind: DataType, options: ReadOptions) -> bool:
-    """Whether the options may give a column other values than its statistics, partitions, buckets and indexes have."""
+    """Whether the options may change the values of a column of this type. Statistics, partitions, buckets and indexes
+    have the unchanged values."""
     if kind.root in TIMESTAMPS:
         return options.timezone is not None
     return kind.root in TEXTS and options.utf8 == "replace"
 
 
 def planned_where(where: Predicate | None, schema: TableSchema, options: ReadOptions) -> Predicate | None:
-    """The part of a predicate that a plan can decide. Conditions on columns whose values the options change are
-    replaced by True. Raises ``InvalidQuery`` if the predicate does not fit the schema."""
+    """The part of a predicate that can be tested during planning. If the options change the values of a column,
+    conditions on this column are replaced by True. Raises ``InvalidQuery`` if the predicate does not fit the schema."""
     changed = {field.name for field in schema.fields if reads_other_values(field.type, options)}
     if where is None or not changed:
         return where

@@ -62,7 +62,7 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
 def with_instants(nodes: Nodes, expression: JavaObject) -> Nodes:
     """Returns the nodes of an expression, after replacing the texts of instants by texts in UTC. Spark 4.1 writes
     instants in the session's time zone, and earlier versions write them in the JVM's time zone. If the JVM's value of
-    an instant is not known, the text becomes empty, and its literal is not certain."""
+    an instant is not known, the text becomes empty. ``literal_value`` returns ``UNKNOWN`` for an empty text."""
     for node in with_values(nodes, expression):
         if node["class"].endswith(".Literal") and node["dataType"] in ("timestamp", "date"):
             value = node.pop(_VALUE, None)
