@@ -289,7 +289,7 @@ class LocalStore:
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
         if not isinstance(given, str):
             return None
-        path = local_path_of(given) if _LOCAL_URL.match(given) else given
+        path = local_path_of(given) if ":" in given and _LOCAL_URL.match(given) else given
         return None if path is None else local_source(given, path)
 
     @staticmethod
@@ -399,15 +399,20 @@ def local_path_of(url: str) -> str | None:
 
 def local_source(name: str, path: str) -> Source:
     """The source of a path. The path may also come from a file system object of the local file system."""
-    try:
-        encoded = os.fsencode(path)
-    except UnicodeEncodeError:
-        encoded = b"\0"
-    if b"\0" in encoded:
+    if "\0" in path or not (path.isascii() or _has_encoding(path)):
         raise InvalidQuery(f"{name!r:.200} is not a path, because no file name can have one of its characters")
     if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
     return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
+
+
+def _has_encoding(path: str) -> bool:
+    """Whether the encoding of file names has all characters of the path."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_absolute(path: str) -> bool:

@@ -382,7 +382,7 @@ def is_url(text: str) -> bool:
 
 def of_text(text: str, storage_options: Mapping[str, Any]) -> Source:
     """The source of a path or URL."""
-    match = _URL.match(text)
+    match = _URL.match(text) if ":" in text else None
     scheme = "" if match is None else "*" if "::" in text else (match[1] or match[2]).lower()
     found = _class_in(_OF_SCHEME.get(scheme) or _OF_SCHEME["*"]).describe(text, storage_options)
     assert found is not None, "a store class has to accept the schemes that the table lists for it"

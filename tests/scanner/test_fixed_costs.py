@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,20 @@ def test_options_are_changed_once() -> None:
     precision[:] = [1]
     with pytest.raises(InvalidQuery):
         options.override(decimal_zero_precision=precision)
+
+
+def test_keys_of_options_follow_their_values() -> None:
+    """The key is kept in the object. It must not get into copies that have other values."""
+    options = orcidx.ReadOptions(batch_size=5, decimal_zero_precision=[38, 4])
+    assert options.key == orcidx.ReadOptions(batch_size=5, decimal_zero_precision=(38, 4)).key
+    changed = options.override(batch_size=6), replace(options, batch_size=6), options.override(strict_index=True)
+    assert len({options.key, *(one.key for one in changed)}) == 3
+    for one in (options, *changed):
+        found = pickle.loads(pickle.dumps(one))
+        assert found == one
+        assert found.key == one.key
+    with pytest.raises(InvalidQuery, match="key"):
+        options.override(key="a")  # type: ignore[call-arg]
 
 
 def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
