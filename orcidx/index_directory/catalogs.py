@@ -17,7 +17,7 @@ from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.catalog_names import CATALOGS, catalog_number, in_order, is_of_version_1
 from orcidx.index_directory.file_versions import LISTING
-from orcidx.index_directory.index_rows import rows_of_parts
+from orcidx.index_directory.index_rows import INDEX_COLUMNS, ROWS_AT_ONCE, rows_of_parts
 from orcidx.storage import RangeReader, Source
 from orcidx.storage.folder import Folder, Stored
 
@@ -128,7 +128,10 @@ class Catalogs:
         return found
 
     def rows(self, rows: Int64s, names: Sequence[str]) -> pa.Table:
-        """Reads the columns ``names`` of some rows of ``listing``. The numbers of the rows must be ascending."""
+        """Reads the columns ``names`` of some rows of ``listing``. The numbers of the rows must be ascending. ``names``
+        are among ``INDEX_COLUMNS``."""
+        if len(self.listing.files) <= ROWS_AT_ONCE:  # to read single rows would take 2 ms for each query
+            return self.read(files=INDEX_COLUMNS, columns=(), paths=False).files.select(names).take(pa.array(rows))
         with ExitStack() as opened:
             parts = [opened.enter_context(self._files.opened(stored)) for stored in self.in_use]
             return rows_of_parts(parts, rows if self.listing.origin is None else self.listing.origin[rows], names)

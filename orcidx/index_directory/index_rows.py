@@ -17,14 +17,14 @@ import pyarrow as pa
 from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
 
-__all__ = ["INDEX_COLUMNS", "IndexRows", "rows_of_parts"]
+__all__ = ["INDEX_COLUMNS", "ROWS_AT_ONCE", "IndexRows", "rows_of_parts"]
 
 Int64s = npt.NDArray[np.int64]
 
 INDEX_COLUMNS = ("tail", "index", "index_size", "embedded", "indexes")
 ROWS_AT_ONCE = 1 << 13
-"""The number of rows that are read and kept together if files are looked up one by one. By default an embedded index
-has at most 500 bytes (decision 0070)."""
+"""The number of rows that are read and kept together if files are looked up one by one. All rows are kept if there are
+not more. By default an embedded index has at most 500 bytes (decision 0070)."""
 
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
