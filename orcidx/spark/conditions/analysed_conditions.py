@@ -150,8 +150,8 @@ def analysed(filtered: DataFrame, columns: frozenset[str], *, collated: frozense
     untestable = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
         return Condition(_ANY, named, untestable[0])
-    plan = _folded(plan, condition, jvm)
-    nodes = with_instants(_nodes(plan.condition(), columns, collated), plan.condition())
+    condition = _folded(plan, condition, jvm).condition()
+    nodes = with_instants(_nodes(condition, columns, collated), condition)
     if not untestable and not any(map(_uses_current_time, parts)):
         return Condition(rewritten(condition_of_json(nodes, load_zone("UTC")), in_micros), named)
     folded = analysed_conjuncts(nodes)
@@ -180,8 +180,8 @@ def pushed_predicate(
     reasons = _untestable_reasons(condition, parts, columns)
     if None not in reasons:
         return _ANY, False, named, of_files
-    plan = _folded(plan, condition, jvm)
-    nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
+    condition = _folded(plan, condition, jvm).condition()
+    nodes = with_values(_nodes(condition, columns, collated), condition)
     clock = load_zone(clock_zone)
     if not any(reasons) and (once or not _uses_current_time(before)):
         truth = _truth(nodes, clock, whole=True)

@@ -127,9 +127,11 @@ class Relation:
         """Whether files that are given by name get the same partition columns as in the whole relation."""
         if is_connect(self.spark):
             return self.root is not None and self.table is None
+        if self.table is None and self.root is not None:
+            return True
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
-            return self.root is not None or unpartitioned
+            return bool(unpartitioned)
         # The partition values of a table come from Spark's catalog, and may differ from the directory names. Spark pads
         # CHAR values in the plan of the table, but not in a read of its files.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
