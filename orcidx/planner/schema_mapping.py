@@ -20,7 +20,7 @@ from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
 from orcidx.predicate import resolve_column
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "choose_fields", "column_path", "computed_type", "map_columns", "widen"]
+__all__ = ["FieldSource", "choose_fields", "clear_columns", "column_path", "computed_type", "map_columns", "widen"]
 
 Columns = Sequence[str | Sequence[str]]
 
@@ -211,13 +211,8 @@ def _places(names: Sequence[str], chosen: Iterable[str], wanted: Iterable[str], 
         own.setdefault(name, place)
     if options.case_sensitive:
         return {name: own[name] for name in chosen if name in own}
-    spelled = set(wanted)
-    folded: dict[str, list[str]] = {}
-    for name in own:
-        folded.setdefault(name.casefold(), []).append(name)
     found = {}
-    for name in chosen:
-        same = [one for one in folded.get(name.casefold(), ()) if one == name or one not in spelled]
+    for name, same in _matches(own, chosen, wanted).items():
         if len(same) > 1:
             raise InvalidQuery(
                 f"the column name {name!r} is ambiguous, because the file has {' and '.join(map(repr, same))}; give "
@@ -227,6 +222,26 @@ def _places(names: Sequence[str], chosen: Iterable[str], wanted: Iterable[str], 
         if same:
             found[name] = own[same[0]]
     return found
+
+
+def _matches(names: Iterable[str], chosen: Iterable[str], wanted: Iterable[str]) -> dict[str, list[str]]:
+    """Returns for each chosen name all matching names of the file, without regard to case."""
+    spelled = set(wanted)
+    folded: dict[str, list[str]] = {}
+    for name in names:
+        folded.setdefault(name.casefold(), []).append(name)
+    return {
+        name: [one for one in folded.get(name.casefold(), ()) if one == name or one not in spelled] for name in chosen
+    }
+
+
+def clear_columns(root: OrcType, wanted: pa.Schema, options: ReadOptions) -> list[tuple[str]] | None:
+    """The wanted columns that match at most one column of the file by name. None means all wanted columns."""
+    if options.case_sensitive or not _is_rows(root):
+        return None
+    names = dict.fromkeys(root.names)
+    clear = [(name,) for name, same in _matches(names, wanted.names, wanted.names).items() if len(same) < 2]
+    return None if len(clear) == len(set(wanted.names)) else clear
 
 
 def field_id_of(column: OrcType) -> int | None:
@@ -381,6 +396,11 @@ def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
         return pa.list_(computed_type(have.value_type, want.value_type))
     if types.is_timestamp(have) and types.is_timestamp(want):
         return pa.timestamp(have.unit, want.tz)
+    # If only the number of digits grows, the smaller type is kept, because decimals of pyarrow run out of digits.
+    if types.is_decimal(want) and types.is_integer(have) and want.scale == 0:
+        return pa.int64()
+    if types.is_decimal(want) and types.is_decimal(have) and want.scale == have.scale:
+        return have
     return want if types.is_primitive(want) or types.is_decimal(want) else have
 
 

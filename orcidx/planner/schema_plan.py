@@ -27,7 +27,7 @@ from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.planner.schema_mapping import FieldSource, computed_type, map_columns
+from orcidx.planner.schema_mapping import Columns, FieldSource, clear_columns, computed_type, map_columns
 from orcidx.predicate import BoundKeys, BoundPredicate, External, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, parts, rewritten
 
@@ -169,12 +169,19 @@ class SchemaColumns:
         return self.request.with_row_numbers(pa.schema([source.field for source in self.fields]))
 
     @cached_property
+    def _predicate_names(self) -> Columns | None:
+        """The columns that a predicate may use. Columns of the wanted schema that match several columns of the file are
+        left out. None means all columns."""
+        wanted, match = self.request.schema, self.request.match
+        return None if wanted is None or match != "name" else clear_columns(self.root, wanted, self.request.options)
+
+    @cached_property
     def predicate_columns(self) -> dict[str, FieldSource]:
         """Every column that a predicate may use, by name. These are the columns of the file and of the wanted schema,
         and the constant columns of the job."""
         exact = self.request.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
         found: dict[str, FieldSource] = {}
-        for source in self._map(None, exact, frozenset()):
+        for source in self._map(self._predicate_names, exact, frozenset()):
             kind = source.field.type if source.column is None else arrow_type(source.column, exact)
             found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
         return found
@@ -184,11 +191,16 @@ class SchemaColumns:
         """The schema of the columns that a predicate may use."""
         return pa.schema([source.field for source in self.predicate_columns.values()])
 
+    def raise_ambiguous(self, name: str) -> None:
+        """Raises ``InvalidQuery`` for a wanted column that matches several columns of the file."""
+        self._map((name,), self.request.options, frozenset())
+
     @cached_property
     def computed_schema(self) -> pa.Schema | None:
         """The columns of ``predicate_schema`` with the types in which pyarrow evaluates conditions. The result is None
         if these types are those of ``predicate_schema``."""
-        wanted = {source.field.name: source.field.type for source in self._map(None, self.request.options, frozenset())}
+        mapped = self._map(self._predicate_names, self.request.options, frozenset())
+        wanted = {source.field.name: source.field.type for source in mapped}
         own = self.predicate_schema
         computed = pa.schema([one.with_type(computed_type(one.type, wanted[one.name])) for one in own])
         return None if computed.equals(own) else computed
@@ -428,6 +440,8 @@ class SchemaPlan:
         null."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
+            if path[0] not in self.mapped.predicate_columns:
+                self.mapped.raise_ambiguous(path[0])
             column = self.mapped.predicate_columns[path[0]].column
             if column is not None and field_below(column, path[1:]) is None:
                 return node.of_null()

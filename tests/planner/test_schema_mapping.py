@@ -334,3 +334,25 @@ def test_computed_conditions_have_the_wanted_types(write, where, rows, nan):
     assert read(path, EVOLVED_TO, ["i", "s", "t"], where, nan=nan).to_pylist() == [expected[row] for row in rows]
     assert read(path, EVOLVED_TO, ["k"], where, nan=nan).num_rows == len(rows)
     assert orcidx.scan(path, where=where, schema=EVOLVED_TO, nan=nan).count_rows() == len(rows)
+
+
+def test_columns_that_are_not_used_may_be_ambiguous(tmp_path):
+    """Only a condition on the ambiguous column raises an error."""
+    orcidx.write_table(pa.table({"a": [1], "b": [5]}), tmp_path / "1.orc")
+    orcidx.write_table(pa.table({"a": [2], "A": [3], "b": [7]}), tmp_path / "2.orc")
+    paths = [tmp_path / "1.orc", tmp_path / "2.orc"]
+    for where in ("b > 4", "b + 0 > 4"):
+        scan = orcidx.scan(paths, columns=["b"], where=where, case_sensitive=False)
+        assert (scan.to_table()["b"].to_pylist(), scan.count_rows()) == ([5, 7], 2)
+    for where in ("a > 0", "a + 0 > 0", "a IS NULL"):
+        with pytest.raises(InvalidQuery, match="'a'"):
+            orcidx.scan(paths, columns=["b"], where=where, case_sensitive=False).to_table()
+
+
+def test_computed_conditions_on_integers_that_become_decimals(tmp_path):
+    """pyarrow computes with the integers, because its decimals run out of digits."""
+    orcidx.write_table(pa.table({"i": pa.array([1, 2, 3, None], pa.int32())}), tmp_path / "i.orc")
+    schema = pa.schema([("i", pa.decimal128(20, 0))])
+    for where in ("i + 1 > 2", "i * i > 2", "coalesce(i, 0) >= 2", (pc.field("i") + 0 >= 2) | (pc.field("i") > 2.5)):
+        scan = orcidx.scan([tmp_path / "i.orc"], where=where, schema=schema)
+        assert scan.to_table()["i"].to_pylist() == [2, 3]
