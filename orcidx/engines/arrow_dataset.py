@@ -7,7 +7,7 @@ defined here or raises an error. A filter is used for pruning if orcidx's indexe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Unpack
 
@@ -329,6 +329,14 @@ def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = 
     )
 
 
+def _has_all(schema: pa.Schema, paths: Collection[Sequence[str]] | None) -> bool:
+    """Whether a schema has all columns of an expression. It is True if the columns are not known."""
+    try:
+        return all(path[0] in schema.names and resolve_column(path, schema) for path in paths or ())
+    except InvalidQuery:
+        return False
+
+
 def _is_coarse(kind: pa.DataType) -> bool:
     """Whether the type is a timestamp with a unit other than nanoseconds, or contains such a timestamp."""
     if pa.types.is_timestamp(kind):
@@ -431,9 +439,12 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         OrcDataset
         """
         request = self._scan.resolved
-        if not is_exact(expression, self._schema, without=request.row_numbers):
-            return OrcDataset(self._scan, _both(self._kept, expression))
         where = from_expression(expression)
+        # A column that is not in the schema has no values in a type of the schema, so the scan tests the stored values.
+        if _has_all(self._schema, where.columns) and not is_exact(
+            expression, self._schema, without=request.row_numbers
+        ):
+            return OrcDataset(self._scan, _both(self._kept, expression))
         both = where if request.where is None else all_of(request.where, where)
         return OrcDataset(replace(self._scan, request=replace(request, where=both)), self._kept)
 

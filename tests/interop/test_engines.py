@@ -466,6 +466,18 @@ def test_filter_of_a_dataset_compares_times_in_the_unit_of_the_schema(tmp_path):
         assert both.count_rows(pc.field("n") < 3) == rows.filter(pc.field("n") == 2).num_rows
 
 
+def test_filter_of_a_dataset_may_use_columns_that_it_does_not_show(tmp_path):
+    rows = {"a": [1, 2], "b": [4, 5], "t": pa.array([1500, 2500], pa.timestamp("ns")), "s": [{"y": 1}, {"y": 2}]}
+    (tmp_path / "year=2020").mkdir()
+    orcidx.write_table(pa.table(rows), tmp_path / "year=2020" / "one.orc")
+    few = orcidx.dataset(tmp_path, columns=["a"], timestamp_unit="us")
+    for condition in (pc.field("b") > 4, pc.field("year") == 2020, pc.field("t") > pa.scalar(2, pa.timestamp("us"))):
+        assert few.filter(condition).to_table()["a"].to_pylist()[-1] == 2
+    dotted = (pc.field("s.y") > 1) & (pc.field("t") >= pa.scalar(1, pa.timestamp("us")))
+    whole = orcidx.dataset(tmp_path, timestamp_unit="us")
+    assert whole.filter(dotted).to_table(columns=["a"])["a"].to_pylist() == [2]
+
+
 def test_polars_compares_with_days_after_the_year_9999(tmp_path):
     days = pa.array([0, 2_932_896, None], pa.date32())
     orcidx.write_table(pa.table({"day": days}), tmp_path / "days.orc")
