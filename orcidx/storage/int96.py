@@ -7,6 +7,7 @@ another value and raises no error. So the columns are also read in milliseconds,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ class Int96Columns:
             )
             both = zip(parquet.schema_arrow, self.file.schema_arrow)
             differ = {read.name for read, other in both if read.type != other.type}
-            self.names = [name for name in columns if name in differ]
+            self.names = [name for name in dict.fromkeys(columns) if name in differ]
 
     def rows(self, groups: Sequence[int], batch_size: int) -> MillisecondRows | None:
         """The rows of some row groups. The result is None if no column needs a check."""
@@ -68,9 +69,14 @@ class MillisecondRows:
 def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:
     """Raises ``ValueOutOfRange`` if a timestamp in ``rows`` was read as another timestamp. ``milliseconds``: the INT96
     columns of the same rows, in milliseconds."""
-    for name in milliseconds.column_names:
-        read = _timestamps(rows.column(name))
-        for (unit, values), (_, exact) in zip(read, _timestamps(milliseconds.column(name).combine_chunks())):
+    names = rows.schema.names
+    for name in dict.fromkeys(milliseconds.column_names):  # several columns may have the same name, in the same order
+        read = chain.from_iterable(_timestamps(rows.column(at)) for at, one in enumerate(names) if one == name)
+        checked = (milliseconds.column(at) for at, one in enumerate(milliseconds.column_names) if one == name)
+        wanted = chain.from_iterable(_timestamps(column.combine_chunks()) for column in checked)
+        for (unit, values), (other, exact) in zip(read, wanted):
+            if unit == other:  # a field that is not INT96
+                continue
             wrong = np.flatnonzero(values // (NANOS["ms"] // NANOS[unit]) != exact)
             if len(wrong):
                 raise ValueOutOfRange(
