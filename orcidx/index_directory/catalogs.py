@@ -25,6 +25,8 @@ __all__ = ["Catalogs"]
 
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
+SMALL_CATALOGS = 8 << 20
+"""The places of indexes, and embedded indexes, are kept if the catalogs have at most this many bytes."""
 LONGEST_CHAIN = 1000
 """The maximum number of catalogs after the last complete catalog. Writers write a complete catalog long before this
 number is reached."""
@@ -130,7 +132,9 @@ class Catalogs:
     def rows(self, rows: Int64s, names: Sequence[str]) -> pa.Table:
         """Reads the columns ``names`` of some rows of ``listing``. The numbers of the rows must be ascending. ``names``
         are among ``INDEX_COLUMNS``."""
-        if len(self.listing.files) <= ROWS_AT_ONCE:  # to read single rows would take 2 ms for each query
+        size = sum(stored.version.size or 0 for stored in self.in_use)
+        if len(self.listing.files) <= ROWS_AT_ONCE and size <= SMALL_CATALOGS:
+            # Reading single rows takes 2 ms for each query.
             return self.read(files=INDEX_COLUMNS, columns=(), paths=False).files.select(names).take(pa.array(rows))
         with ExitStack() as opened:
             parts = [opened.enter_context(self._files.opened(stored)) for stored in self.in_use]
@@ -139,7 +143,7 @@ class Catalogs:
     @property
     def nbytes(self) -> int:
         """The bytes of memory for the contents that have been read so far."""
-        loaded = self._loaded.values()
+        loaded = list(self._loaded.values())  # a copy: other threads change the dict
         tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
         return int(tables) + self._files.nbytes
 
@@ -170,7 +174,7 @@ class _FetchedFiles:
     @property
     def nbytes(self) -> int:
         """Bytes of memory of the fetched files."""
-        return sum(one.size for one in self._files.values())
+        return sum(one.size for one in list(self._files.values()))
 
 
 def _fetched(source: Source, stored: Stored) -> CatalogFile:
