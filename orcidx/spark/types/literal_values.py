@@ -43,26 +43,30 @@ _STEADY_SECONDS = 2 * 86400
 
 
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
-    """Returns the nodes of an expression, after adding the JVM's values to literals of dates, times and bytes."""
+    """Returns the nodes of an expression, after adding the JVM's values to literals of dates, times and bytes. If there
+    are too many literals, the texts of instants become empty, because Spark 4.1 writes them in the session's time zone,
+    and earlier versions write them in the JVM's time zone. ``literal_value`` returns ``UNKNOWN`` for an empty text."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number
         for number, node in enumerate(ends)
         if node["class"].endswith(".Literal") and str(node["dataType"]) in _BY_VALUE and node["value"] is not None
     ]
-    if not wanted or len(wanted) > MOST_VALUES:
+    if not wanted:
         return nodes
-    leaves = expression.collectLeaves()
-    if leaves.size() == len(ends):
+    if len(wanted) <= MOST_VALUES and (leaves := expression.collectLeaves()).size() == len(ends):
         for number in wanted:
             ends[number][_VALUE] = leaves.apply(number).value()
+        return nodes
+    for number in wanted:
+        if ends[number]["dataType"] == "timestamp":
+            ends[number]["value"] = ""
     return nodes
 
 
 def with_instants(nodes: Nodes, expression: JavaObject) -> Nodes:
-    """Returns the nodes of an expression, after replacing the texts of instants by texts in UTC. Spark 4.1 writes
-    instants in the session's time zone, and earlier versions write them in the JVM's time zone. If the JVM's value of
-    an instant is not known, the text becomes empty. ``literal_value`` returns ``UNKNOWN`` for an empty text."""
+    """Returns the nodes of an expression, after replacing the texts of instants by texts in UTC. If the JVM's value of
+    an instant is not known, the text becomes empty, as in ``with_values``."""
     for node in with_values(nodes, expression):
         if node["class"].endswith(".Literal") and node["dataType"] in ("timestamp", "date"):
             value = node.pop(_VALUE, None)
