@@ -12,6 +12,7 @@ import json
 import uuid
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
@@ -86,7 +87,8 @@ class DatasetJob:
         if raw is not None:
             job._read(raw)
         listed = [one.name for one in folder.list()]
-        others = [one for one in listed if f"-{job.token}." not in one and _holds_rows(folder, one)]
+        found = (one for one in listed if f"-{job.token}." not in one and _holds_rows(folder, one))
+        others = [] if mode == "append" else list(islice(found, 1 if mode == "error" else None))
         if mode == "error" and others:
             raise InvalidQuery(
                 f"the directory already has other files, such as {others[0]}; use mode='append' to add rows, or "
@@ -191,9 +193,12 @@ def _holds_rows(folder: Folder, name: str) -> bool:
     if a name does not end in ``.orc``, the first bytes of the file are read."""
     if _is_data(name) or any(map(is_hidden, name.split("/"))):
         return _is_data(name)
-    with closing(folder.source(name).open()) as reader:
-        size = min(reader.size(), len(MAGIC))
-        return size == len(MAGIC) and bytes(reader.read_ranges([(0, size)])[0]) == MAGIC
+    try:
+        with closing(folder.source(name).open()) as reader:
+            size = min(reader.size(), len(MAGIC))
+            return size == len(MAGIC) and bytes(reader.read_ranges([(0, size)])[0]) == MAGIC
+    except FileNotFoundError:  # deleted since it was listed
+        return False
 
 
 def _file_of(item: Any) -> JobFile:

@@ -209,8 +209,6 @@ def rewrite(
     request = _request(options, sort_by, cluster_by, sort_memory, bloom_filters, schema)
     found = find_sources(sources, storage_options, filesystem)
     where = describe_target(target, storage_options=storage_options, filesystem=filesystem)
-    if merge:
-        same_partition(found)
     groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
     if not overwrite:
         _refuse_existing(groups)
@@ -294,6 +292,7 @@ class _Job:
 
     def run(self, target: Source, files: Sequence[Source]) -> RewrittenFile:
         with open_inputs(files, self.read) as inputs:
+            same_partition(inputs)
             if self.request.schema is None:
                 same_schema(inputs)
             plan = plan_rewrite(inputs, self.request)

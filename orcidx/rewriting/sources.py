@@ -95,17 +95,19 @@ def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, fi
     return files
 
 
-def same_partition(sources: Sequence[Source]) -> None:
-    """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory. Only the names
-    of the directories have the values of the partition columns, so a merged file would lose these values."""
-    first = sources[0].partition
-    for other in sources[1:]:
-        if other.partition != first:
-            raise InvalidQuery(
-                f"{sources[0].name} and {other.name} are in different partitions, and one file would lose the values "
-                f"of {', '.join(dict.fromkeys((*first, *other.partition)))}; merge the files of each partition "
-                "separately"
-            )
+def same_partition(inputs: Sequence[InputFile]) -> None:
+    """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory, and not all of
+    the files store the partition columns. The merged file would lose the values in the names of the directories."""
+    first = inputs[0].source
+    for other in inputs[1:]:
+        for name in dict.fromkeys((*first.partition, *other.source.partition)):
+            is_same = first.partition.get(name) == other.source.partition.get(name)
+            if not is_same and not all(name in one.reader.root.names for one in inputs):
+                raise InvalidQuery(
+                    f"{first.name} and {other.source.name} are in different partitions, and one file would lose the "
+                    f"values of {name}; merge the files of each partition separately, or give a list of the files to "
+                    "merge them without these values"
+                )
 
 
 @contextmanager
@@ -171,7 +173,7 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
             kinds = ["timestamp_ntz" if mark else "bigint" for mark in marked]
             return f"the type of {node.dotted!r} is {kinds[0]} and {kinds[1]}"
         ids = field_id_of(node), field_id_of(twin)
-        if ids[0] != ids[1]:
+        if None not in ids and ids[0] != ids[1]:
             return f"the field id of {node.dotted!r} is {ids[0]} and {ids[1]}"
     return None
 

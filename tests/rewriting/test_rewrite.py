@@ -592,6 +592,11 @@ def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
     for dry_run in (True, False):
         with pytest.raises(InvalidQuery, match=r"k=a.*k=b.*different partitions.*values of k"):
             orcidx.rewrite(tmp_path / "d", tmp_path / "all.orc", merge=True, dry_run=dry_run)
+    for name in ("k=a", "k=b"):
+        (tmp_path / "stored" / name).mkdir(parents=True)
+        orcidx.write_table(data, tmp_path / "stored" / name / "one.orc")
+    orcidx.rewrite(tmp_path / "stored", tmp_path / "all.orc", merge=True)
+    assert orcidx.read_table(tmp_path / "all.orc").num_rows == 4, "these files store the values"
     orcidx.rewrite(tmp_path / "d" / "k=a", tmp_path / "e" / "k=a" / "all.orc", merge=True)
     orcidx.rewrite(tmp_path / "d", tmp_path / "f", sort_by="v")
     assert orcidx.scan(tmp_path / "e").to_table().to_pylist() == [{"v": 1, "k": "a"}] * 2

@@ -143,7 +143,7 @@ def _deterministic(where: Predicate) -> Predicate:
     while waiting:
         node = waiting.pop()
         waiting.extend(getattr(node, "children", ()))
-        if isinstance(node, External) and "random({" in str(node.expression):
+        if isinstance(node, External) and "random(" in str(node.expression):
             raise Unsupported(
                 f"{node.expression} is random, so a second attempt of the delete would delete other rows; give a "
                 "condition that always selects the same rows"
