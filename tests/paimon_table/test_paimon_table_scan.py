@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -260,6 +259,7 @@ def test_fields_go_by_id(table: PaimonTable, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_conditions_of_polars_keep_nan(table: PaimonTable, form: str) -> None:
+    pl = pytest.importorskip("polars")
     table.schema({0: ("id", "INT"), 1: ("f", "DOUBLE")})
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "f": [1.0, float("nan"), 9.0]})
     table.add(f"a.{form}", rows)
