@@ -67,8 +67,9 @@ class KeptRows:
             if not ENABLED or len(self.mask) >= 1 << 31:
                 self._numbers = np.flatnonzero(self.mask)
             else:
-                self._numbers = np.empty(self.count, np.int32)
-                kept_values.keep_rows(self.mask.view(np.uint8), self._numbers)
+                found = np.empty(self.count, np.int32)
+                kept_values.keep_rows(self.mask.view(np.uint8), found)
+                self._numbers = found  # only now, because several threads may ask for the numbers at the same time
         return self._numbers
 
     def runs(self) -> list[list[int]]:
@@ -76,7 +77,8 @@ class KeptRows:
         if self._runs is None:
             if not ENABLED:
                 edges = np.flatnonzero(np.diff(self.mask.view(np.int8), prepend=0, append=0)).reshape(-1, 2)
-                self._runs, self._stop = edges[: MOST_RUNS + 1].tolist(), int(edges[-1, 1]) if len(edges) else 0
+                self._stop = int(edges[-1, 1]) if len(edges) else 0
+                self._runs = edges[: MOST_RUNS + 1].tolist()  # after ``_stop``, for threads that see ``_runs``
             else:
                 found = np.empty((MOST_RUNS + 1, 2), np.int64)
                 runs, self._stop = kept_values.runs_of(self.mask.view(np.uint8), found)

@@ -191,3 +191,16 @@ def test_rows_that_are_not_there() -> None:
     assert out.tolist() == [*range(8), *range(16, 24)]
     with pytest.raises(ValueError, match="room for at least one run"):
         kept_values.runs_of(np.ones(3, np.uint8), np.empty((0, 2), np.int64))
+
+
+def test_row_numbers_are_complete_before_other_threads_see_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that took rows of other columns used numbers that were not written yet, so they took wrong rows."""
+    kept = KeptRows(np.arange(100) % 3 == 0)
+    keep_rows = kept_values.keep_rows
+
+    def checked(mask: Any, out: Any) -> None:
+        assert kept._numbers is None
+        keep_rows(mask, out)
+
+    monkeypatch.setattr(kept_values, "keep_rows", checked)
+    assert kept.numbers.tolist() == list(range(0, 100, 3))

@@ -61,10 +61,11 @@ class FilePlaces:
         if pattern is None or entry.external_path is not None:
             return bucket_path(self._schema, entry.bucket, values) if pattern is None else ""
         if self._listed is None:
-            self._listed = {}
+            listed: dict[str, list[str]] = {}
             for stored in Folder(self._files.root).list():
                 directory, _, name = stored.name.rpartition("/")
-                self._listed.setdefault(name, []).append(directory)
+                listed.setdefault(name, []).append(directory)
+            self._listed = listed  # only now, because another thread may use it at once
         found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
         if not found:
             raise FileGone("the file is missing in the directories of its partition", file=entry.name)
