@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from orcidx.paimon.data_types import DataType, parse_type
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate.exact_time import ExactTime
 
 KINDS = {"bloom": "bloom-filter", "bitmap1": "bitmap", "bitmap2": "bitmap", "range": "range-bitmap", "bsi": "bsi"}
 

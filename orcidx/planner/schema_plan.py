@@ -10,7 +10,7 @@ zone are not part of the plan. Errors are not cached: each file raises its own e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -26,12 +26,13 @@ from orcidx.orc.projection import project
 from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.columns_below import field_below, named_below
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import Columns, FieldSource, clear_columns, computed_type, map_columns
 from orcidx.predicate import BoundKeys, BoundPredicate, External, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, parts, rewritten
 
-__all__ = ["AtOnce", "SchemaPlan", "field_below", "schema_plan"]
+__all__ = ["AtOnce", "SchemaPlan", "schema_plan"]
 
 Path = tuple[str, ...]
 
@@ -212,7 +213,7 @@ class SchemaColumns:
             (name, *path): node.max_length
             for name, source in self.predicate_columns.items()
             if source.column is not None
-            for path, node in _named_below(source.column)
+            for path, node in named_below(source.column)
             if node.kind is TypeKind.CHAR
         }
 
@@ -494,24 +495,6 @@ def _shared(
         if exact_options == options or not any(node.kind in _UNIT_KINDS for node in column.walk()):
             return index
     return None
-
-
-def field_below(column: OrcType, names: Sequence[str]) -> OrcType | None:
-    """The field of structs to which these names lead, starting at a column. The result is None if there is no such
-    field."""
-    for name in names:
-        if column.kind is not TypeKind.STRUCT or name not in column.names:
-            return None
-        column = column.children[column.names.index(name)]
-    return column
-
-
-def _named_below(column: OrcType) -> Iterator[tuple[Path, OrcType]]:
-    """The column and all fields of its structs, with the names that lead to them."""
-    yield (), column
-    for name, child in zip(column.names, column.children):
-        for path, node in _named_below(child):
-            yield (name, *path), node
 
 
 _UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.comparisons import Comparisons
-from orcidx.predicate.nodes import ExactTime, External, Leaf, Op, Predicate, all_of, canonical_literal
+from orcidx.predicate.exact_time import ExactTime
+from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
 from orcidx.predicate.tried_casts import tried_cast
 
 __all__ = [

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.predicate.arrow_expression import computed_table
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.literals import domain_of, point_of
-from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
+from orcidx.predicate.nodes import NANOS, Constant, Domain, External, Leaf, Op
 from orcidx.predicate.tried_casts import values_that_fit
 
 __all__ = ["Relaxation", "evaluate_expression"]

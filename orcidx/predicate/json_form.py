@@ -23,9 +23,10 @@ from orcidx.predicate.arrow_expression import expression_of_form, from_expressio
 from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.comparisons import COMPARISONS, Comparisons
 from orcidx.predicate.computed import comparison_of
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.largest_nan_leaf import LargestNanLeaf
-from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate, canonical_literal
+from orcidx.predicate.nodes import And, Constant, External, Leaf, Op, Or, Predicate, canonical_literal
 from orcidx.predicate.padded_leaf import PaddedLeaf
 
 __all__ = ["predicate_from_json", "predicate_to_json"]

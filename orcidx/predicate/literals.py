@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, ExactTime, Op, show_literal
+from orcidx.predicate.exact_time import ExactTime
+from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, Op, show_literal
 
 __all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "scaled_floor", "stored_range"]
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.exact_time import ExactTime
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -34,7 +35,6 @@ __all__ = [
     "BoundLeaf",
     "Constant",
     "Domain",
-    "ExactTime",
     "External",
     "Leaf",
     "Node",
@@ -430,23 +430,6 @@ def _joined(kind: type[And] | type[Or], nodes: tuple[Any, ...], *, neutral: bool
     if not children:
         return Constant(neutral)
     return children[0] if len(children) == 1 else kind(tuple(children))
-
-
-@dataclass(frozen=True)
-class ExactTime:
-    """A literal with a finer unit than Python's ``datetime`` and ``time``. It is made from pyarrow scalars.
-
-    ``nanos`` counts from 1970-01-01 (in UTC if ``zone`` is not None), or from midnight if ``of_day`` is set.
-    """
-
-    nanos: int
-    zone: str | None = None
-    of_day: bool = False
-
-    def __repr__(self) -> str:
-        if self.of_day:
-            return f"pa.scalar({self.nanos}, pa.time64('ns'))"
-        return f"pa.scalar({self.nanos}, pa.timestamp('ns'{f', tz={self.zone!r}' if self.zone else ''}))"
 
 
 def canonical_literal(value: Any) -> Any:

@@ -17,13 +17,13 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.binding import keep_bindable
 from orcidx.predicate.column_paths import resolve_column
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.literals import domain_of
 from orcidx.predicate.nodes import (
     MIRRORED,
     NANOS,
     Constant,
     Domain,
-    ExactTime,
     Leaf,
     Op,
     Predicate,

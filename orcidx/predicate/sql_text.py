@@ -29,8 +29,9 @@ from sqlglot.errors import ParseError, TokenError
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.computed import FUNCTIONS, Computed, computed
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.literals import parse_time
-from orcidx.predicate.nodes import DAY_NANOS, MIRRORED, Constant, ExactTime, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.nodes import DAY_NANOS, MIRRORED, Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.sql_values import as_computed, is_computed, value_of
 
 __all__ = ["from_sql"]

@@ -25,9 +25,9 @@ from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, reads_as_timesta
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.index_totals import IndexTotals, totals_of
+from orcidx.planner.columns_below import field_below
 from orcidx.planner.index_evidence import paimon_types
 from orcidx.planner.schema_mapping import FieldSource
-from orcidx.planner.schema_plan import field_below
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan

@@ -11,7 +11,7 @@ import pytest
 
 import orcidx
 from orcidx.predicate import Constant, Leaf, Op
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.spark.conditions.analysed_conditions import analysed, pushed_predicate
 
 pytestmark = pytest.mark.java

@@ -12,7 +12,7 @@ import pytest
 from orcidx import col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.spark.choosing.connect_pruning import certain_predicate, listing_of_client
 from orcidx.spark.conditions.analysed_conditions import _with_collations, condition_of_json
 from orcidx.spark.query.read_query import Query

@@ -12,7 +12,7 @@ import pytest
 from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import bind, parse
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.spark.types.local_times import instant_of, on_any_clock, on_session_clock
 
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us")), ("text", pa.string())])

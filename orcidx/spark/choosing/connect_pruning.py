@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import Part, conjuncts, rewritten
-from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.conditions.listed_files import Listing
 from orcidx.spark.conditions.query_text import may_mean_otherwise

@@ -13,15 +13,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import rewritten
-from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.constant_folding import folded_plan
 from orcidx.spark.conditions.floored_times import in_micros
-from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.types.argument_types import JavaObject
 from orcidx.spark.types.literal_values import (
     UNKNOWN,
@@ -61,9 +60,6 @@ _NONDECREASING = _CURRENT_TIMES | {
 _CLOCK_SLACK = dt.timedelta(days=1)
 """The time of a later action may be earlier than the present time, by less than this value. This happens because clocks
 of machines differ, and because an hour repeats when summer time ends."""
-_RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
-"""Rules of Spark's optimizer. After these rules, a comparison has a bare column on one side and a literal on the other
-side."""
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "EqualNullSafe": Op.EQ_NULL_SAFE,
@@ -150,7 +146,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], *, collated: frozense
     untestable = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
         return Condition(_ANY, named, untestable[0])
-    condition = _folded(plan, condition, jvm).condition()
+    condition = folded_plan(plan, condition, jvm).condition()
     nodes = with_instants(_nodes(condition, columns, collated), condition)
     if not untestable and not any(map(_uses_current_time, parts)):
         return Condition(rewritten(condition_of_json(nodes, load_zone("UTC")), in_micros), named)
@@ -180,7 +176,7 @@ def pushed_predicate(
     reasons = _untestable_reasons(condition, parts, columns)
     if None not in reasons:
         return _ANY, False, named, of_files
-    condition = _folded(plan, condition, jvm).condition()
+    condition = folded_plan(plan, condition, jvm).condition()
     nodes = with_values(_nodes(condition, columns, collated), condition)
     clock = load_zone(clock_zone)
     if not any(reasons) and (once or not _uses_current_time(before)):
@@ -254,22 +250,6 @@ def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
         if collated and node.get("name") in collated:
             node["dataType"] = "collated string"
     return nodes
-
-
-@lru_cache(maxsize=1)
-def _rules(jvm: JavaObject) -> list[JavaObject]:
-    """The rules ``_RULES`` as objects of the JVM. They are kept as long as the JVM runs."""
-    names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
-    return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
-
-
-def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
-    """Applies ``_RULES`` to a plan. The rules compute constants, so a cast in ANSI SQL can fail here as in every
-    query."""
-    with raised_as_invalid_query(condition, "compute"):
-        for rule in _rules(jvm):
-            plan = rule.apply(plan)
-    return plan
 
 
 def analysed_conjuncts(nodes: Nodes) -> list[Nodes]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Domain, Leaf, Op, Predicate, all_of, any_of, resolve_column
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import Part, rewritten
 from orcidx.predicate.literals import point_of
-from orcidx.predicate.nodes import ExactTime
 
 __all__ = ["in_micros", "in_micros_of_columns"]
 

@@ -36,8 +36,8 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import Part, parts
-from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles, local_name
 from orcidx.spark.types.spark_types import ORC_NAMES, PAIMON_NAMES, arrow_schema_of, struct_json

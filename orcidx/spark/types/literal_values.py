@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from orcidx.orc.timezones import Zone
-from orcidx.predicate.nodes import ExactTime
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.spark.types.argument_types import JavaObject
 
 __all__ = [

@@ -12,9 +12,9 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Domain, Leaf, Op, Predicate, any_of, resolve_column
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import rewritten
 from orcidx.predicate.literals import point_of
-from orcidx.predicate.nodes import ExactTime
 
 __all__ = ["instant_of", "on_any_clock", "on_session_clock"]
 

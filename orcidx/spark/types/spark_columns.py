@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from orcidx.predicate import Constant, Leaf, Op, Predicate, resolve_column
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.fold import Part, fold
-from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.types.column_names import quoted
 
 if TYPE_CHECKING:
