@@ -202,7 +202,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
     @cached_property
     def key(self) -> str:
         """The values of all options as a text, for use as a key of a cache. Python computes the hash of a text only
-        once. To hash a tuple of the values for each file took 2 % of the time of reading a small file."""
+        once. Hashing a tuple of the values for each file took 2 % of the time of reading a small file."""
         values = [self.__dict__[name] for name in _NAMES]
         return repr([tuple(value) if isinstance(value, list) else value for value in values])
 

@@ -154,11 +154,15 @@ class DataType:
             return f"{self.root}<{', '.join(map(str, self.children))}>"
         return self.root
 
+    def contains(self, root: str) -> bool:
+        """Whether the type has this root, such as DATE, or is a nested type that contains such a type."""
+        inner = (*self.children, *(field.type for field in self.fields))
+        return self.root == root or any(kind.contains(root) for kind in inner)
+
     @property
     def has_instants(self) -> bool:
         """Whether the type is TIMESTAMP WITH LOCAL TIME ZONE, or is a nested type that contains this type."""
-        inner = [*self.children, *(field.type for field in self.fields)]
-        return self.root == "TIMESTAMP_LTZ" or any(kind.has_instants for kind in inner)
+        return self.contains("TIMESTAMP_LTZ")
 
     @property
     def arrow_type(self) -> pa.DataType:

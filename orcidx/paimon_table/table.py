@@ -30,12 +30,12 @@ from orcidx.paimon_table.read.jvm_instants import check_zone
 from orcidx.paimon_table.read.plan import TableFile, TablePlan
 from orcidx.paimon_table.read.replanning import Newest, Unpinned
 from orcidx.paimon_table.read.scan import TableScan
-from orcidx.paimon_table.read.shared_reading import planned_where
+from orcidx.paimon_table.read.shared_reading import planned_where, whole_column
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.paimon_table.read.totals import aggregate_scan
 from orcidx.paimon_table.read_gates import check_reading, unknown_notes
 from orcidx.planner.query_words import asked_columns, asked_limit
-from orcidx.predicate import Predicate, Where, parse, resolve_column
+from orcidx.predicate import Predicate, Where, parse
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spellings import READING, unknown_keyword
 from orcidx.storage import OneSource
@@ -94,7 +94,15 @@ class Table:
         return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
 
     def _repr_html_(self) -> str:
-        return _described_html(self)
+        schema = self.table_schema
+        facts = {
+            "snapshot": self.snapshot_id,
+            "records": None if self.snapshot is None else self.snapshot.total_record_count,
+            "primary key": ", ".join(schema.primary_keys) or None,
+            "partitions": ", ".join(schema.partition_keys) or None,
+        }
+        rows = [(field.id, field.name, field.type) for field in schema.fields]
+        return facts_html(self.path, facts, ("id", "column", "type"), rows)
 
     # ------------------------------------------------------------------ metadata
 
@@ -241,14 +249,13 @@ class Table:
             self.table_schema.by_name if names is None else [one if isinstance(one, str) else one[0] for one in names]
         )
         self.table_schema.check_convertible(list(read))
-        chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
+        chosen = self.schema.names if names is None else [whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)
-        order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
+        order = tuple(replace(key, column=whole_column(key.column, self.schema, options)) for key in order)
         predicate = None if where is None else parse(where)
         zone = check_zone(jvm_zone)
         try:
-            asked = planned_where(predicate, self.table_schema, options)
-            plan = self.plan(asked, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
+            plan = _plan(self, predicate, options, zone)
         except FileGone:  # the snapshot expired before the scan was planned
             newer = _newest(self.table_files) if self.is_latest else self
             if newer.snapshot_id == self.snapshot_id:
@@ -417,26 +424,6 @@ class Table:
         return append_rows(self._view, data, dry_run=dry_run, given=commit)
 
 
-def _described_html(table: Table) -> str:
-    schema = table.table_schema
-    facts = {
-        "snapshot": table.snapshot_id,
-        "records": None if table.snapshot is None else table.snapshot.total_record_count,
-        "primary key": ", ".join(schema.primary_keys) or None,
-        "partitions": ", ".join(schema.partition_keys) or None,
-    }
-    rows = [(field.id, field.name, field.type) for field in schema.fields]
-    return facts_html(table.path, facts, ("id", "column", "type"), rows)
-
-
-def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:
-    asked = (name,) if isinstance(name, str) else name
-    path, _ = resolve_column(asked, schema, case_sensitive=options.case_sensitive)
-    if len(path) > 1:
-        raise InvalidQuery(f"the scan of a table returns only whole columns; select {path[0]!r}", column=".".join(path))
-    return path[0]
-
-
 @lists_options()
 def open_table(
     path: OneSource,
@@ -503,6 +490,9 @@ def _newest(files: TableFiles) -> Table:
 
 def _newest_plan(files: TableFiles, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> Newest:
     table = _newest(files)
+    return Newest(_plan(table, where, options, jvm_zone), table.table_schema, table.snapshot_id)
+
+
+def _plan(table: Table, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> TablePlan:
     asked = planned_where(where, table.table_schema, options)
-    plan = table.plan(asked, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
-    return Newest(plan, table.table_schema, table.snapshot_id)
+    return table.plan(asked, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)

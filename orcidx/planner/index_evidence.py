@@ -86,12 +86,7 @@ class IndexEvidence:
             assert index is not None
             if index.rows not in (None, self._rows):
                 raise CorruptFile(f"the index has {index.rows} rows, but the file has {self._rows}")
-            if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
-                raise Unsupported(
-                    f"the index has the type {index.data_type}, but the column is read as {leaf.type}, so the index "
-                    "is not used"
-                )
-            if leaf.op is not Op.IS_NULL and _has_other_scale(leaf, index.data_type):
+            if _has_other_type(leaf, index.data_type):
                 raise Unsupported(
                     f"the index has the type {index.data_type}, but the column is read as {leaf.type}, so the index "
                     "is not used"
@@ -128,10 +123,14 @@ def _changing_option(leaf: BoundLeaf, options: ReadOptions) -> str | None:
     return 'utf8="replace"' if leaf.domain is Domain.STRING and options.utf8 == "replace" else None
 
 
-def _has_other_scale(leaf: BoundLeaf, indexed: DataType) -> bool:
-    """Whether a decimal is read in another scale than its index has. The file does not store the scale of a DECIMAL of
-    precision 0, so the index may have been built with a smaller scale and lack digits."""
-    return leaf.domain is Domain.DECIMAL and pa.types.is_decimal(leaf.type) and leaf.type.scale != indexed.scale
+def _has_other_type(leaf: BoundLeaf, indexed: DataType) -> bool:
+    """Whether the index has other keys than the values that are read. Timestamps have a time zone in only one of both.
+    Or decimals have another scale: the file does not store the scale of a DECIMAL of precision 0, so the index may have
+    been built with a smaller scale and lack digits."""
+    if leaf.domain is Domain.TIMESTAMP:
+        return (leaf.type.tz is None) is (indexed.root == "TIMESTAMP_LTZ")
+    is_decimal = leaf.op is not Op.IS_NULL and leaf.domain is Domain.DECIMAL and pa.types.is_decimal(leaf.type)
+    return is_decimal and leaf.type.scale != indexed.scale
 
 
 def index_evidence(index: FileIndex, rows: int, options: ReadOptions) -> tuple[IndexEvidence, ...]:

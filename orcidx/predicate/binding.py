@@ -220,10 +220,7 @@ class _Binder:
         if self._stored(path) != path:
             return Constant(leaf.of_null().value is True)
         path, kind = resolve_column(path, self.schema)
-        if (char_length := self.char_lengths.get(path)) is None and isinstance(leaf, CharLeaf):
-            char_length = leaf.length
-        if isinstance(leaf, PaddedLeaf) and char_length is not None and leaf.keeps_all_of_char:
-            return Constant(True)
+        char_length = self.char_lengths.get(path)
         column = _Column(leaf, path, kind, self.nan, char_length)
         try:
             # pyarrow compares numbers of the type ``wanted``. These numbers are equal to the numbers in the file,

@@ -323,12 +323,13 @@ class External(Node):
         return External(opposite, self.may_not, self.may, self.is_exact, self.columns, comparisons, tries=self.tries)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, External):
-            return False
-        rules = [None if one.comparisons is None else one.comparisons.nan_is_largest for one in (self, other)]
-        if rules[0] != rules[1]:
+        if not isinstance(other, External) or self._nan_rule != other._nan_rule:
             return False
         return bool(self.expression.equals(other.expression))
+
+    @property
+    def _nan_rule(self) -> bool | None:
+        return None if self.comparisons is None else self.comparisons.nan_is_largest
 
     def __hash__(self) -> int:
         return hash(str(self.expression))

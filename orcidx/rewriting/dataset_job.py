@@ -191,8 +191,10 @@ def _is_data(name: str) -> bool:
 def _holds_rows(folder: Folder, name: str) -> bool:
     """Whether a reader of the directory finds ORC rows in a file. Files of Hive, such as 000000_0, have no suffix. So
     if a name does not end in ``.orc``, the first bytes of the file are read."""
-    if _is_data(name) or any(map(is_hidden, name.split("/"))):
-        return _is_data(name)
+    if any(map(is_hidden, name.split("/"))):
+        return False
+    if name.endswith(".orc"):
+        return True
     try:
         with closing(folder.source(name).open()) as reader:
             size = min(reader.size(), len(MAGIC))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom_keys import distrust_bloom
+from orcidx.orc.calendars import GREGORIAN_START
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.stripe_footer import ColumnEncoding
@@ -36,7 +37,6 @@ from orcidx.storage import Source
 __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "has_no_scale", "is_trusted"]
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
-_GREGORIAN_START = -141_427
 """1582-10-15 as days since 1970. Days before this date have other numbers in a hybrid calendar."""
 
 
@@ -225,7 +225,7 @@ class Indexer:
             if pa.types.is_nested(column.type):
                 raise CannotPatch("the file has times inside nested columns, in a hybrid calendar", column=name)
             least = pc.min(column.cast(pa.date32())).cast(pa.int32()).as_py()
-            if least is not None and least < _GREGORIAN_START:
+            if least is not None and least < GREGORIAN_START:
                 raise CannotPatch("the file has days before 1582-10-15, in a hybrid calendar", column=name)
 
 

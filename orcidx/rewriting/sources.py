@@ -98,15 +98,15 @@ def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, fi
 def same_partition(inputs: Sequence[InputFile]) -> None:
     """Raises ``InvalidQuery`` if files that will be merged are in different partitions of a directory, and not all of
     the files store the partition columns. The merged file would lose the values in the names of the directories."""
-    first = inputs[0].source
-    for other in inputs[1:]:
-        for name in dict.fromkeys((*first.partition, *other.source.partition)):
-            is_same = first.partition.get(name) == other.source.partition.get(name)
-            if not is_same and not all(name in one.reader.root.names for one in inputs):
+    first, *others = (one.source for one in inputs)
+    stored = set(inputs[0].reader.root.names).intersection(*(one.reader.root.names for one in inputs))
+    for other in others:
+        for name in dict.fromkeys((*first.partition, *other.partition)):
+            if name not in stored and first.partition.get(name) != other.partition.get(name):
                 raise InvalidQuery(
-                    f"{first.name} and {other.source.name} are in different partitions, and one file would lose the "
-                    f"values of {name}; merge the files of each partition separately, or give a list of the files to "
-                    "merge them without these values"
+                    f"{first.name} and {other.name} are in different partitions, and one file would lose the values "
+                    f"of {name}; merge the files of each partition separately, or give a list of the files to merge "
+                    "them without these values"
                 )
 
 

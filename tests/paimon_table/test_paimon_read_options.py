@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc
 import pytest
-from orc_messages import blob, uint
+from java_footers import as_java_writes
 from paimon_tables import PaimonTable, serialized
 
 import orcidx
@@ -88,19 +88,8 @@ def test_replaced_text(tmp_path: Path) -> None:
         assert top.to_table()["id"].to_pylist() == ids
 
 
-def _of_java(data: bytes) -> bytes:
-    """Changes the footer: ORC Java wrote the file, with the hybrid calendar. The last value of a field counts."""
-    end = len(data) - 1 - data[-1]
-    postscript = data[end:-1]
-    fields = uint(9, 0) + uint(11, 1)
-    footer: int = orcidx.open(data)._reader.tail.postscript.footer_length + len(fields)
-    postscript = postscript[: postscript.rfind(blob(8000, b"ORC"))] + uint(1, footer) + uint(6, 9) + blob(8000, b"ORC")
-    changed: bytes = data[:end] + fields + postscript + bytes([len(postscript)])
-    return changed
-
-
 @pytest.mark.parametrize("calendar", ["proleptic", "stored"])
-def test_days_of_java(tmp_path: Path, calendar: Any) -> None:
+def test_daysas_java_writes(tmp_path: Path, calendar: Any) -> None:
     """Paimon's Java writes days of the proleptic calendar, although the footer names the hybrid calendar."""
     days = [
         datetime.date(1500, 1, 1),
@@ -114,7 +103,7 @@ def test_days_of_java(tmp_path: Path, calendar: Any) -> None:
     entry = made.add("data-0.orc", rows)
     path = made.path / "bucket-0" / "data-0.orc"
     orcidx.write_table(rows, path, compression="none")
-    path.write_bytes(_of_java(path.read_bytes()))
+    path.write_bytes(as_java_writes(path.read_bytes()))
     assert orcidx.open(path).read(["day"])["day"].to_pylist() != days
     entry["_FILE"]["_FILE_SIZE"] = path.stat().st_size
     made.commit()

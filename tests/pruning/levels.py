@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from orcidx.index_directory import catalogs
 from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
@@ -121,6 +122,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "whole units of a range": ((RangeUnits, "of", _gives(None)),),
     "bounds of the first rows": ((top_scan, "bound_condition", _gives(None)),),
     "catalog": ((DirectoryIndexes, "plan", lambda self, jobs, *_, **__: (jobs, ())),),
+    "kept rows of catalogs": ((catalogs, "ROWS_AT_ONCE", -1),),
     "indexes in the catalog": ((catalog_pruning, "_ruled_out", _gives(frozenset())),),
     "buckets": ((table_plan, "bucket_filter", _gives(None)),),
     "indexes of a table's files": ((RowEvidence, "_open_index", _gives(None)),),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from orc_messages import blob, uint
+from java_footers import as_java_writes
 
 import orcidx
 from orcidx import col
@@ -26,19 +26,8 @@ def hybrid(tmp_path: Path) -> str:
     path = tmp_path / "hybrid.orc"
     table = pa.table({"d": days, "x": range(2 * ROWS)})
     orcidx.write_table(table, path, compression="none", bloom_filter_columns=["d"])
-    path.write_bytes(_of_java(path.read_bytes()))
+    path.write_bytes(as_java_writes(path.read_bytes()))
     return str(path)
-
-
-def _of_java(data: bytes) -> bytes:
-    """Changes the footer: ORC Java wrote the file, with the hybrid calendar. The last value of a field counts."""
-    end = len(data) - 1 - data[-1]
-    postscript = data[end:-1]
-    fields = uint(9, 0) + uint(11, 1)
-    footer: int = orcidx.open(data)._reader.tail.postscript.footer_length + len(fields)
-    postscript = postscript[: postscript.rfind(blob(8000, b"ORC"))] + uint(1, footer) + uint(6, 9) + blob(8000, b"ORC")
-    changed: bytes = data[:end] + fields + postscript + bytes([len(postscript)])
-    return changed
 
 
 @pytest.mark.parametrize("calendar", ["proleptic", "stored"])

@@ -21,7 +21,7 @@ Form = Literal["stored", "padded", "trimmed"]
 def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: Form) -> pa.RecordBatch:
     """Returns the batch with all CHAR values in this form. CHAR values in nested columns are changed, too. ``types``:
     the types of the columns in the table."""
-    if form == "stored" or not any(_has_char(types[name]) for name in batch.schema.names):
+    if form == "stored" or not any(types[name].contains("CHAR") for name in batch.schema.names):
         return batch
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns):
@@ -30,13 +30,8 @@ def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: For
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
-def _has_char(kind: DataType) -> bool:
-    inner = [*kind.children, *(field.type for field in kind.fields)]
-    return kind.root == "CHAR" or any(map(_has_char, inner))
-
-
 def _formed(array: pa.Array, kind: DataType, form: Form) -> pa.Array:
-    if not _has_char(kind):
+    if not kind.contains("CHAR"):
         return array
     if kind.root == "CHAR":
         return _text(array, kind.length, form)

@@ -24,7 +24,7 @@ from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
 from orcidx.predicate.padded_leaf import PaddedLeaf
 
-__all__ = ["FileWhere", "has_days", "in_table_type", "null_mask", "own_offsets", "split_where"]
+__all__ = ["FileWhere", "in_table_type", "null_mask", "own_offsets", "split_where"]
 
 
 class FileWhere:
@@ -47,7 +47,7 @@ def split_where(
 ) -> FileWhere:
     """Splits a predicate over the table's ``schema`` into the part that has exactly the same meaning in the file, and
     the rest. ``is_orc``: whether the file is an ORC file. ORC files store times of day as numbers, and their
-    footers may name the wrong calendar for days (see ``has_days``). ``instants_moved``: whether the file's instants
+    footers may name the wrong calendar for days (see ``_is_same``). ``instants_moved``: whether the file's instants
     differ from the table's (see ``jvm_instants``)."""
     translator = _Translator(mapping, schema, is_orc, case_sensitive, instants_moved)
     pushed: list[Any] = []
@@ -88,7 +88,9 @@ class _Translator:
         found, _ = resolve_column(path, self.schema)
         entry = self.by_name[found[0]]
         kind = entry.field.type
-        return entry.is_same and not self._differs_in_file(kind) and not (self.is_orc and has_days(kind))
+        # Paimon's Java writes days of the proleptic calendar to ORC files, although the footers name the hybrid
+        # calendar. So the days must be read without a conversion.
+        return entry.is_same and not self._differs_in_file(kind) and not (self.is_orc and kind.contains("DATE"))
 
     def _has_old_day(self, leaf: Leaf) -> bool:
         """Whether the leaf compares with a day before 1582-10-15. When orcidx tests a condition on an ORC file, it
@@ -124,15 +126,6 @@ class _Translator:
             return Constant(True)
         # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
         return CharLeaf(path, leaf.op, leaf.literals, leaf.negated, file.type.length)
-
-
-def has_days(data_type: DataType) -> bool:
-    """Whether the type is DATE, or contains DATE.
-
-    Paimon's Java writes days of the proleptic calendar to ORC files, although the footers name the hybrid calendar. So
-    the days of these types must be read without a conversion."""
-    inner = (*data_type.children, *(field.type for field in data_type.fields))
-    return data_type.root == "DATE" or any(map(has_days, inner))
 
 
 def _of_null(leaf: Leaf) -> Constant:
