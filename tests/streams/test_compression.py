@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import platform
+import sys
 import zlib
 from collections.abc import Callable
 
@@ -17,7 +19,7 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc import compression
 from orcidx.orc.compression import Codec, open_codec, read_framed
 from orcidx.orc.kinds import CompressionKind
-from orcidx.orc.native_codec import lzo_size
+from orcidx.orc.native_codec import NativeCodec, lzo_size
 
 TEXT = b"the quick brown fox jumps over the lazy dog; " * 200
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -191,13 +193,39 @@ def test_kinds() -> None:
 
 
 def test_libraries_are_called_without_the_gil() -> None:
-    """On Linux, both wheels export their C functions. Elsewhere, their Python functions are used."""
+    """On Linux, the wheels export their C functions. Elsewhere, their Python functions are used."""
     for kind in ("ZLIB", "ZSTD"):
         native = codec_of(kind, True).native
         if native is None:
             pytest.skip(f"the library of {kind} exports no C functions here")
-        assert native.library in ("deflate", "zstandard")
+        assert native.library in ("deflate", "zstd")
         assert codec_of(kind, False).native is None
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64" or sys.version_info >= (3, 14),
+    reason="only here it is certain which packages are installed and export their C functions",
+)
+def test_the_fastest_libzstd_is_called() -> None:
+    names = ("ZSTD_createDCtx", "ZSTD_decompressDCtx")
+    alone = [compression.find_functions((module,), names) for module in compression.ZSTD_MODULES]
+    assert compression.find_functions(compression.ZSTD_MODULES, names) == alone[1] is not None
+    assert alone[0] is None
+    assert sum(one is not None for one in alone) >= 2
+
+
+def test_every_libzstd_that_is_installed() -> None:
+    names = ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError")
+    for module in compression.ZSTD_MODULES:
+        found = compression.find_functions((module,), names)
+        if found is None:
+            continue
+        native = NativeCodec(library=module, create=found[0], destroy=found[1], call=found[2], is_error=found[3])
+        chunk, out = COMPRESS["ZSTD"](TEXT), bytearray(len(TEXT))
+        assert native.decompress_into(chunk, memoryview(out)) == len(TEXT)
+        assert out == TEXT
+        assert native.decompress_into(chunk[:-1], memoryview(out)) < 0
+        assert native.decompress_into(chunk, memoryview(out)[:-1]) < 0
 
 
 @pytest.mark.parametrize("kind", ["ZLIB", "ZSTD"])
