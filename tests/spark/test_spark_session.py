@@ -15,6 +15,7 @@ from orcidx.spark.query.placement import keys_of_partitions, place
 from orcidx.spark.sessions import arrow_tables
 from orcidx.spark.sessions import spark_session as sessions
 from orcidx.spark.sessions.arrow_tables import frame_of, table_of
+from orcidx.spark.sessions.orc_settings import CASE, INFERENCE, ZONE
 from orcidx.spark.sessions.spark_session import facts_of, java_problem
 
 
@@ -42,6 +43,20 @@ def test_the_running_session_is_taken(spark: Any) -> None:
     facts = facts_of(spark)
     assert (facts.session_zone, facts.case_sensitive, facts.infers_partitions, facts.slots) == ("UTC", False, True, 2)
     assert facts.clock_zone
+
+
+@pytest.mark.java
+def test_settings_that_are_not_set_have_the_defaults_of_spark(spark: Any) -> None:
+    other = spark.newSession()
+    names = {"session_zone": ZONE, "case_sensitive": CASE, "infers_partitions": INFERENCE}
+    for values in ({}, {ZONE: "Asia/Tokyo", CASE: "true", INFERENCE: "false", "spark.a": f"1\n{CASE} -> false"}):
+        for name in names.values():
+            other.conf.unset(name)
+        for name, value in values.items():
+            other.conf.set(name, value)
+        facts = facts_of(other)
+        for field, name in names.items():
+            assert str(getattr(facts, field)).lower() == other.conf.get(name).lower()
 
 
 @pytest.mark.java

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
-from orcidx.spark.sessions.orc_settings import CASE, INFERENCE, ZONE, Gates, gates_of
+from orcidx.spark.sessions.orc_settings import CASE, INFERENCE, SETTINGS, ZONE, Gates, gates_of
 from orcidx.spark.types.argument_types import JavaObject
 
 if TYPE_CHECKING:
@@ -182,25 +182,30 @@ def facts_of(spark: SparkSession) -> SessionFacts:
     else:
         zone = str(_time_zones(spark._jvm).getDefault().getID())
         slots = int(spark.sparkContext.defaultParallelism)
+    settings = _settings_of(spark)
     return SessionFacts(
         clock_zone=zone,
-        session_zone=str(conf.get(ZONE)),
-        case_sensitive=conf.get(CASE).lower() == "true",
-        infers_partitions=conf.get(INFERENCE).lower() == "true",
+        session_zone=settings(ZONE) or zone,  # the default of Spark
+        case_sensitive=(settings(CASE) or SETTINGS[CASE].default).lower() == "true",
+        infers_partitions=(settings(INFERENCE) or SETTINGS[INFERENCE].default).lower() == "true",
         slots=max(1, slots),
-        gates=gates_of(_settings_of(spark)),
+        gates=gates_of(settings),
     )
 
 
 def _settings_of(spark: SparkSession) -> Callable[[str], str | None]:
-    """The configuration of Spark's ORC source: Hadoop's configuration, overridden by the session's settings."""
+    """The configuration of Spark's ORC source: Hadoop's configuration, overridden by the session's settings. A setting
+    that is not set is None.
+
+    All settings of the session are fetched as one text, because a call of the JVM for each of them takes longer."""
     if is_connect(spark):
         return lambda name: spark.conf.get(name, None)
-    texts = [
-        spark._jsc.hadoopConfiguration().getPropsWithPrefix("orc.").toString().strip("{}").replace(", ", "\n"),
-        spark._jsparkSession.conf().getAll().mkString("\n").replace(" -> ", "="),
-    ]
     found: dict[str, str] = {}
-    for text, prefix in zip(texts, ("orc.", "")):
-        found.update((prefix + name, value) for name, _, value in (one.partition("=") for one in text.split("\n")))
+    hadoop = spark._jsc.hadoopConfiguration().getPropsWithPrefix("orc.").toString()
+    for one in hadoop.strip("{}").split(", "):
+        name, _, value = one.partition("=")
+        found["orc." + name] = value
+    for one in spark._jsparkSession.conf().getAll().mkString("\0").split("\0"):
+        name, _, value = one.partition(" -> ")
+        found[name] = value
     return found.get
