@@ -125,16 +125,18 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        module, attribute = _HOMES[name]
-        value = getattr(importlib.import_module(module), attribute)
-    else:
-        from orcidx.spellings import FUNCTIONS, missing_attribute
+if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
 
-        raise missing_attribute("module 'orcidx'", name, FUNCTIONS)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            module, attribute = _HOMES[name]
+            value = getattr(importlib.import_module(module), attribute)
+        else:
+            from orcidx.spellings import FUNCTIONS, missing_attribute
+
+            raise missing_attribute("module 'orcidx'", name, FUNCTIONS)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

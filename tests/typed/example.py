@@ -26,6 +26,7 @@ def rows(path: str) -> pa.Table:
     orcidx.paimon.open_table(path).scan(batch_rows=3)  # type: ignore[call-arg]
     orcidx.ReadOptions(batch_size="x")  # type: ignore[arg-type]
     orcidx.write_table(pa.table({}), path, compresion="zstd")  # type: ignore[call-arg]
+    orcidx.nonsense(3)  # type: ignore[attr-defined]
     orcidx.write_table(pa.table({}), path, compression="zstd", row_index_stride="x")  # type: ignore[arg-type]
     orcidx.write_dataset(pa.table({}), path, stripe_sise=3)  # type: ignore[call-arg]
     orcidx.rewrite(path, path, codec="zlib")  # type: ignore[call-arg]
