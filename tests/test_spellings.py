@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -23,6 +22,8 @@ from orcidx import col
 from orcidx.cli import _orcidx as shell
 from orcidx.cli import main
 from orcidx.spark.conditions.query_text import parse_text
+
+pl = pytest.importorskip("polars")
 
 TABLE = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", None], "user": [{"name": "a"}, {"name": "b"}, None]})
 

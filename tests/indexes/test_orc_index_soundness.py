@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyorc
 import pytest
 
 import orcidx
@@ -27,6 +26,8 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.timezones import zone_of_statistics
 from orcidx.orc.types import OrcType
+
+pyorc = pytest.importorskip("pyorc")
 
 OPTIONS = ReadOptions()
 EPOCH = datetime.date(1970, 1, 1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 
-import polars as pl
 import pyorc
 import pytest
 
 import orcidx
+
+pl = pytest.importorskip("polars")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import numpy as np
 import orc_messages as orc
 import pyarrow as pa
 import pyarrow.orc
-import pyorc
 import pytest
 from columns.raw_column import DATA, LENGTH, PRESENT, file_of, single
 from streams.encoders import direct, encode_bits, fixed_delta
@@ -22,6 +21,8 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.columns.base import ColumnReader
 from orcidx.storage import open_reader
 from orcidx.storage.recording import RecordingReader
+
+pyorc = pytest.importorskip("pyorc")
 
 
 def signed(*numbers: int) -> bytes:

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
-import pyorc
+import pytest
 from predicate_strategies import BESIDE, BESIDE_VALUES, COMPUTED, PATTERNS, compared
 from pruning.converted_values import VectorWriter, code_bytes, pool_bytes
 from pruning.level_checks import Placed, Tally, Written, check_edges, check_level
@@ -55,6 +55,8 @@ import orcidx
 from orcidx.orc.calendars import hybrid_days
 from orcidx.planner import bloom_choice
 from orcidx.predicate import Leaf, Op
+
+pyorc = pytest.importorskip("pyorc")
 
 BATCH = 10
 """Files of ORC Java that share a schema and writer options."""

@@ -7,7 +7,6 @@ import pickle
 from decimal import Decimal
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -16,6 +15,8 @@ import orcidx
 from orcidx import InvalidQuery, ValueOutOfRange, col
 from orcidx.predicate import bind, parse
 from orcidx.scanner import small_filter
+
+pl = pytest.importorskip("polars")
 
 
 @pytest.fixture(scope="module")

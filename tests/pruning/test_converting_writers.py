@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyorc
 import pytest
 from goldens import FIXTURES
 from interop.java_writer import JavaWriter
@@ -23,6 +22,8 @@ from pruning.every_level import LEVELS, differences, only
 import orcidx
 from orcidx import InvalidQuery, ValueOutOfRange, col
 from orcidx.planner import bloom_choice
+
+pyorc = pytest.importorskip("pyorc")
 
 
 @pytest.fixture(autouse=True)

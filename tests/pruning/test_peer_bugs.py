@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.orc
-import pyorc
 import pytest
 from bad.orc_parts import OrcParts
 from bad.protobuf_edit import BYTES, Message
@@ -23,6 +22,8 @@ from bad.protobuf_edit import BYTES, Message
 import orcidx
 from orcidx import col
 from orcidx.planner import bloom_choice
+
+pyorc = pytest.importorskip("pyorc")
 
 GROUP = 100
 

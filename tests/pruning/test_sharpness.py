@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
-from py4j.java_gateway import get_field
-from py4j.protocol import Py4JJavaError
 
 import orcidx
 from orcidx import col
@@ -62,6 +60,8 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
     options = reader.options().searchArgument(argument, array).allowSARGToFilter(False).include(included)
     rows = reader.rows(options)
     batch = reader.getSchema().createRowBatch()
+    from py4j.java_gateway import get_field
+
     total = 0
     while rows.nextBatch(batch):
         total += get_field(batch, "size")
@@ -357,6 +357,8 @@ NOT_OF_SPARK = {
 
 @pytest.mark.parametrize("trees", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_random_trees_over_the_examples(spark: Any, golden_orc: Path, rng: np.random.Generator, trees: int) -> None:
+    from py4j.protocol import Py4JJavaError
+
     tally: Counter[str] = Counter()
     unread = {}
     for path in sorted(golden_orc.glob("*.orc")):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.orc
 import pytest
@@ -24,6 +23,8 @@ from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.table import Table
 from orcidx.scanner.arguments import FilesArguments, RowArguments
+
+pl = pytest.importorskip("polars")
 
 TABLE = pa.table({"id": pa.array(range(1000)), "name": [f"n{i % 7}" for i in range(1000)]})
 

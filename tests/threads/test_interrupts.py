@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("obstore")
 from threads import interrupted
 
 import orcidx

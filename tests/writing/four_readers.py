@@ -22,9 +22,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyorc
+import pytest
 from pyarrow import orc
-from pyorc.predicates import PredicateColumn
 from writing.orc_java import OrcJava
 from writing.plain_rows import arrow_rows, java_rows, open_pyorc, pyorc_row
 from writing.random_tables import (
@@ -42,6 +41,10 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.statistics import stripe_statistics, unit_statistics
 from orcidx.planner import bloom_choice
 from orcidx.predicate import Leaf, Op
+
+pytest.importorskip("pyorc")
+import pyorc
+from pyorc.predicates import PredicateColumn
 
 NANOSECONDS = {"timestamp_unit": "ns"}
 

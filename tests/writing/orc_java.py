@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-
 SOURCE = Path(__file__).with_name("OrcRows.java")
 
 
@@ -28,6 +26,8 @@ class OrcJava:
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
         """Returns the rows of each question: ``all``, ``seek``, ``where`` (see ``OrcRows.java``). Raises
         ``AssertionError`` if Java cannot read the file."""
+        from py4j.protocol import Py4JJavaError  # not at the top: most readers of this module work without Spark
+
         source, target = self.folder / "file.orc", self.folder / "rows.txt"
         source.write_bytes(data)
         source.with_name(f".{source.name}.crc").unlink(missing_ok=True)

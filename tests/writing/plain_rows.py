@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
+
+pytest.importorskip("pyorc")
 import pyorc
 from pyorc.converters import ORCConverter
 

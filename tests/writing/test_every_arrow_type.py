@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from writing.arrow_arrays import ARRAYS, NOT_WRITTEN, OwnType, stored
@@ -20,6 +18,10 @@ from writing.arrow_arrays import ARRAYS, NOT_WRITTEN, OwnType, stored
 import orcidx
 from orcidx.paimon import build_file_index
 from orcidx.rewriting.convert import convert
+
+pl = pytest.importorskip("polars")
+
+duckdb = pytest.importorskip("duckdb")
 
 
 @pytest.fixture(autouse=True, scope="module")

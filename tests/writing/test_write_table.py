@@ -8,13 +8,14 @@ import io
 
 import numpy as np
 import pyarrow as pa
-import pyorc
 import pytest
 from pyarrow import orc
 from writing.written_tables import NULLS, check_equal, check_readers, table, written
 
 import orcidx
 from orcidx import InvalidQuery, Unsupported, ValueOutOfRange, col
+
+pyorc = pytest.importorskip("pyorc")
 
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 ROWS = 2350

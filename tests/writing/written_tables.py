@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyorc
+import pytest
 from pyarrow import orc
 
 import orcidx
+
+pyorc = pytest.importorskip("pyorc")
 
 Make = Callable[[np.random.Generator, int], pa.Array]
 
