@@ -22,11 +22,13 @@ def check_digits(
 ) -> None:
     """Raises ``ValueOutOfRange`` if a timestamp in the files has digits below a microsecond.
 
-    ``rows``: the schema of the files with timestamps in microseconds. ``fields``: the columns of the table. Other
-    columns are not checked."""
+    ``rows``: the schema in which the files are read. ``fields``: the columns of the table. Other columns, and columns
+    that are read in nanoseconds, are not checked."""
     for shown in rows:
         field = fields.get(shown.name)
-        if field is not None and pa.types.is_timestamp(shown.type) and pa.types.is_timestamp(field.type.arrow_type):
+        if field is None or not pa.types.is_timestamp(field.type.arrow_type):
+            continue
+        if pa.types.is_timestamp(shown.type) and shown.type.unit != "ns":
             with located(column=shown.name):
                 _check_column(list(files), shown, field, stores)
 

@@ -163,10 +163,13 @@ def append(
     import orcidx
 
     opened = open_table(path, None, storage_options, external_paths)
-    # Times are read in nanoseconds only if the table stores nanoseconds, because microseconds have a larger range.
-    fine = any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in opened.schema.types)
     stores = parse_storage_options(storage_options)
-    rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="ns" if fine else "us")
+    rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="us")
+    # A column is read in nanoseconds only if the table stores its nanoseconds. Microseconds have a larger range.
+    fine = {field.name for field in opened.schema if pa.types.is_timestamp(field.type) and field.type.unit == "ns"}
+    if fine.intersection(rows.schema.names):
+        schema = _in_nanoseconds(rows.schema, fine)
+        rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="us", schema=schema)
 
     def with_bar() -> Iterator[Any]:
         with progress("rows", None) as advance:
@@ -177,8 +180,18 @@ def append(
     def change(
         *, progress: Any, **named: Any
     ) -> Any:  # ``progress`` is not used: it counts existing files, but an append makes new files
-        if not fine:
-            check_digits(files, rows.schema, opened.table_schema.by_name, stores)
+        check_digits(files, rows.schema, opened.table_schema.by_name, stores)
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)
+
+
+def _in_nanoseconds(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    """The schema with the unit ns for the timestamp columns in ``names``."""
+    fields = [
+        field.with_type(pa.timestamp("ns", field.type.tz))
+        if field.name in names and pa.types.is_timestamp(field.type)
+        else field
+        for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)

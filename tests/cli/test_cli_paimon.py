@@ -301,6 +301,21 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
     assert paimon.open_table(folder).scan().to_table() == far.cast(pa.schema([("at", pa.timestamp("us"))]))
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
+def test_an_append_reads_each_column_in_its_own_unit(orcidx_command, tmp_path: Path, kind) -> None:
+    """If the table stored nanoseconds in one column, years after 2262 were refused in every other column, too."""
+    rows = tmp_path / "rows.orc"
+    far = pa.array([253_402_300_799_000, -60_000_000_000_000], pa.timestamp("ms"))
+    near = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns"))
+    pyarrow.orc.write_table(pa.table({"near": near, "far": far}), rows)
+    folder = str(empty_table(tmp_path / "t", {"near": "TIMESTAMP(9)", "far": kind}))
+    code, _, err = orcidx_command("table", "append", folder, str(rows), "--yes")
+    assert code == 0, err
+    found = paimon.open_table(folder).scan().to_table()
+    assert found["near"].combine_chunks() == near
+    assert found["far"].combine_chunks().cast(far.type) == far
+
+
 @pytest.mark.parametrize("words", [(), ("--yes",)])
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
 @pytest.mark.parametrize("first", [1_700_000_000, 253_402_300_799], ids=["near", "after 2262"])

@@ -45,7 +45,7 @@ from orcidx.paimon_table.metadata.manifest import ADD, Place, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
-from orcidx.paimon_table.read.shared_reading import finest_unit
+from orcidx.paimon_table.read.shared_reading import finest_unit, with_coarse_units
 from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import Where, bind, parse
@@ -107,9 +107,12 @@ class IndexTask:
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
                     raise CorruptFile(f"the file has {opened.num_rows} rows, but the manifest says {self.rows}")
-                unit = finest_unit(pa.schema([(name, kind.arrow_type) for name, kind in columns.items()]))
-                chosen = [(name,) for name in columns]
-                with opened.scan(chosen, timestamp_unit=unit, calendar="stored").to_batches() as batches:
+                kinds = {name: kind.arrow_type for name, kind in columns.items()}
+                unit = finest_unit(pa.schema(list(kinds.items())))
+                scan = opened.scan([(name,) for name in columns], timestamp_unit=unit, calendar="stored")
+                if schema := with_coarse_units(scan.schema, kinds):
+                    scan = opened.scan(timestamp_unit=unit, calendar="stored", schema=schema)
+                with scan.to_batches() as batches:
                     return self._built(batches)
         rows = RowSelection.all(self.rows)
         return self._built(read_parquet(self.source, columns, rows, batch_size=ReadOptions.batch_size))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.read.file_rows import FileRows
-from orcidx.paimon_table.read.shared_reading import small_files
+from orcidx.paimon_table.read.shared_reading import small_files, with_coarse_units
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
@@ -93,6 +93,7 @@ class OrcRows(FileRows):
                 deletion_vector=deleted,
                 file_index=asked,
                 row_numbers=numbers,
+                schema=with_coarse_units(opened.schema, self.reading.kinds) if self.reading.has_coarse_units else None,
             )
 
     def _small(self, files: SmallFiles | None) -> SmallRows | None:

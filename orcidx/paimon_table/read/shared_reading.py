@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -32,6 +32,7 @@ __all__ = [
     "table_arrow_schema",
     "table_bound",
     "whole_column",
+    "with_coarse_units",
 ]
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -53,8 +54,19 @@ class SharedReading:
     @property
     def names(self) -> list[tuple[str]]:
         """The names of the columns that are read from the files."""
-        names = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
-        return [(name,) for name in dict.fromkeys(names)]
+        return [(name,) for name in self.kinds]
+
+    @property
+    def kinds(self) -> dict[str, pa.DataType]:
+        """The names of the columns that are read from the files, and their types in the table."""
+        named = [(entry.file_field, field.type) for entry, field in zip(self.entries, self.schema)]
+        return {stored.name: kind for stored, kind in named if stored is not None}
+
+    @property
+    def has_coarse_units(self) -> bool:
+        """Whether a timestamp column has a coarser unit than the options, which have the finest unit."""
+        units = {kind.unit for kind in self.kinds.values() if pa.types.is_timestamp(kind)}
+        return not units <= {self.options.timestamp_unit}
 
 
 class ScanFacts(Protocol):
@@ -124,8 +136,11 @@ def shared_reading(
     return reading if small is None else replace(reading, small=small)
 
 
-def small_files(reading: SharedReading, metrics: ScanMetrics, *, row_numbers: str | None = None) -> SmallFiles:
-    """The reader of small ORC files. ``row_numbers``: the name of a column with the rows' positions."""
+def small_files(reading: SharedReading, metrics: ScanMetrics, *, row_numbers: str | None = None) -> SmallFiles | None:
+    """The reader of small ORC files. ``row_numbers``: the name of a column with the rows' positions. The result is None
+    if some columns need another timestamp unit than others, because small files are read in one unit."""
+    if reading.has_coarse_units:
+        return None
     numbers, where = row_numbers or False, reading.where.pushed
     asked = make_scan([], reading.names, where, limit=None, row_numbers=numbers, schema=None, options=reading.options)
     return SmallFiles(asked.request, metrics, tails_alone=False)
@@ -178,7 +193,7 @@ def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.
 
 
 def finest_unit(schema: pa.Schema) -> Unit:
-    """The finest timestamp unit that the columns need. Each column is cast to its own unit afterwards."""
+    """The finest timestamp unit that the columns need."""
     finest: Unit = "s"
     waiting = list(schema.types)
     while waiting:
@@ -187,3 +202,19 @@ def finest_unit(schema: pa.Schema) -> Unit:
         if pa.types.is_timestamp(kind) and NANOS[kind.unit] < NANOS[finest]:
             finest = kind.unit
     return finest
+
+
+def with_coarse_units(stored: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema | None:
+    """The schema of a file in which each timestamp column has the unit of its type in ``kinds``, if this unit is
+    coarser. The result is None if no unit is coarser.
+
+    A coarser unit has a larger range. If such a column were read in the unit of another column, its times beyond the
+    range of that unit could not be read."""
+    fields = []
+    for field in stored:
+        have, want = field.type, kinds.get(field.name, field.type)
+        if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and NANOS[want.unit] > NANOS[have.unit]:
+            field = field.with_type(pa.timestamp(want.unit, have.tz))
+        fields.append(field)
+    chosen = pa.schema(fields, stored.metadata)
+    return None if chosen == stored else chosen
