@@ -133,6 +133,10 @@ class ValueOutOfRange(OrcidxError, ValueError):
     """A legal value does not fit the chosen Arrow type. The message names the option to change."""
 
 
+_NAMED_FILES = 5
+"""The number of files that the message of a conflict names."""
+
+
 class _CommitError(OrcidxError):
     """Base class of errors of a commit. ``commit_user`` and ``identifier`` name the change that failed. ``other_user``
     and ``snapshot_id`` name the conflicting commit. ``files`` are the files that both commits change. ``left_behind``
@@ -165,7 +169,15 @@ class _CommitError(OrcidxError):
 
 
 class CommitConflict(_CommitError):
-    """The change conflicts with another commit to the table. Nothing was changed, and the call can be repeated."""
+    """The change conflicts with another commit to the table. Nothing was changed, and the call can be repeated. The
+    message has the names of the first files in ``left_behind``."""
+
+    def __str__(self) -> str:
+        if not self.left_behind:
+            return super().__str__()
+        more = len(self.left_behind) - _NAMED_FILES
+        others = f" and {more} more (see left_behind)" if more > 0 else ""
+        return f"{super().__str__()}; files left behind: {', '.join(self.left_behind[:_NAMED_FILES])}{others}"
 
 
 class CommitUncertain(_CommitError):

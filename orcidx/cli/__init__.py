@@ -137,6 +137,8 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
             traceback.print_exception(error)
         else:
             click.echo(f"orcidx: {_in_flags(str(error))}{_hole_beside(error)}", err=True)
+            for note in getattr(error, "__notes__", ()):
+                click.echo(note, err=True)
         if isinstance(error, InvalidQuery):
             return 2
         return 4 if isinstance(error, OSError) else 3

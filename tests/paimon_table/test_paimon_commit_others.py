@@ -273,8 +273,12 @@ def test_a_rename_that_comes_after_the_snapshot_was_read_back(
     assert ids(folder) == AFTER[operation]
 
 
-def test_a_snapshot_that_is_overwritten_again_and_again_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = Folder.put
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_snapshot_that_is_overwritten_again_and_again_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """The error did not name the data files, nor the files of the snapshot that was overwritten first."""
+    put, before = Folder.put, set(every_file(folder))
 
     def late(self: Folder, name: str, data: bytes) -> None:
         if name == "snapshot/LATEST":
@@ -283,9 +287,45 @@ def test_a_snapshot_that_is_overwritten_again_and_again_is_told(folder: Path, mo
 
     monkeypatch.setattr(Folder, "put", late)
     with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
-        open_table(folder).append(rows(1000, 10), retries=1)
+        OPERATIONS[operation](open_table(folder), retries=1)
     monkeypatch.undo()
     assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 3)
+    _check_left(folder, before, caught.value)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_conflict_after_an_overwritten_snapshot_names_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    put, create, before = Folder.put, Folder.create, set(every_file(folder))
+
+    def late(self: Folder, name: str, data: bytes) -> None:
+        if (name, data) == ("snapshot/LATEST", b"2"):
+            _renamed_by_java(folder, 2)
+        put(self, name, data)
+
+    def too_late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if name == "snapshot/snapshot-3":
+            _renamed_by_java(folder, 3)
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "put", late)
+    monkeypatch.setattr(Folder, "create", too_late)
+    with pytest.raises(CommitConflict, match="committed by java in the meantime") as caught:
+        OPERATIONS[operation](open_table(folder), retries=1)
+    monkeypatch.undo()
+    _check_left(folder, before, caught.value)
+
+
+def _check_left(folder: Path, before: set[str], error: CommitConflict) -> None:
+    """Checks that an error names all files that a failed change has left, and that they can be deleted."""
+    left = {name for name in set(every_file(folder)) - before if not name.startswith("snapshot/")}
+    assert set(error.left_behind) == left
+    assert all(name in str(error) for name in error.left_behind[:5])
+    assert f"and {len(left) - 5} more" in str(error) or len(left) <= 5
+    for name in left:
+        (folder / name).unlink()
+    check_table(folder)
     assert ids(folder) == list(range(100))
 
 

@@ -17,7 +17,7 @@ from orcidx.errors import CommitConflict, CommitUncertain, InvalidQuery, located
 from orcidx.paimon_table.commit.candidate import Change, write_candidate
 from orcidx.paimon_table.commit.candidate_check import check_candidate
 from orcidx.paimon_table.commit.commit_options import CommitOptions
-from orcidx.paimon_table.commit.orphans import taking_back
+from orcidx.paimon_table.commit.orphans import name_left, taking_back
 from orcidx.paimon_table.commit.renames import Overwritten
 from orcidx.paimon_table.commit.snapshot_creation import Attempt, ChangeName, SnapshotCreation, document_of
 from orcidx.paimon_table.commit.table_state import ManifestFile, TableState, read_state
@@ -113,6 +113,15 @@ class Committer:
         rename has replaced the snapshot, or ``change`` itself has raised ``CommitConflict``. Raises ``CommitConflict``
         when no tries are left, and ``CommitUncertain`` if it is unknown whether the commit succeeded.
         """
+        try:
+            return self._commit(kind, change)
+        except CommitUncertain:  # the table may have the overwritten snapshots' files
+            raise
+        except BaseException as error:
+            name_left(error, [path for one in self._creation.overwritten for path in one.candidate.written])
+            raise
+
+    def _commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
         self.state = self.read()  # other writers may have committed or changed the schema in the meantime
         retries, deadline = _limits(self.options, self.state.schema.options)
         number = 0

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from orcidx.errors import OrcidxError
+from orcidx.errors import CommitConflict, CommitUncertain, OrcidxError
 from orcidx.storage.folder import Folder
 
-__all__ = ["discard", "take_back", "taking_back"]
+__all__ = ["discard", "name_left", "take_back", "taking_back"]
 
 
 def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
@@ -27,6 +27,15 @@ def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> Non
     """Deletes the files that were written before the error. Adds the files that could not be deleted to the error."""
     if left := discard(folder, paths):
         error.add_note(f"files that no snapshot names and that could not be deleted: {', '.join(left)}")
+
+
+def name_left(error: BaseException, paths: Sequence[str]) -> None:
+    """Adds the names of files that stay on the storage to an error. The files are not deleted, because a snapshot of
+    the change existed, or may exist."""
+    if isinstance(error, CommitConflict | CommitUncertain):
+        error.left_behind = tuple(dict.fromkeys((*error.left_behind, *paths)))
+    elif paths:
+        error.add_note(f"files that were written for the change and were not deleted: {', '.join(paths)}")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from orcidx.paimon_table.commit.candidate import Change, NewFile
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
 from orcidx.paimon_table.commit.committing import Committer
-from orcidx.paimon_table.commit.orphans import discard, take_back
+from orcidx.paimon_table.commit.orphans import discard, name_left, take_back
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_table
 from orcidx.paimon_table.commit.table_state import MANIFEST_VERSION, TableState
@@ -214,11 +214,10 @@ def append_rows(table: TableView, data: object, *, dry_run: bool, given: CommitO
     try:
         _, written = write_rows(plan, data, files)
         result = commit_append(plan, written)
-    except CommitUncertain as error:
-        error.left_behind = (*error.left_behind, *files.new.paths)
-        raise
     except BaseException as error:
-        if not committer.in_doubt:
+        if isinstance(error, CommitUncertain) or committer.in_doubt:
+            name_left(error, files.new.paths)
+        else:
             take_back(committer.folder, files.new.paths, error)
         raise
     if result.repeated:

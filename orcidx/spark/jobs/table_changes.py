@@ -23,7 +23,7 @@ from orcidx.paimon.build import Spec
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_task_sidecars, plan_index_rewrite
-from orcidx.paimon_table.commit.orphans import discard, take_back
+from orcidx.paimon_table.commit.orphans import discard, name_left, take_back
 from orcidx.paimon_table.commit.row_appending import commit_append, plan_append
 from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete, without_gone
 from orcidx.paimon_table.commit.table_change import changed
@@ -240,11 +240,10 @@ def append(
     written: list[WrittenFile] = _collected(rows, task)
     try:
         result = commit_append(plan, written)
-    except CommitUncertain as error:
-        error.left_behind = (*error.left_behind, *pieces(written))
-        raise
     except BaseException as error:
-        if not plan.committer.in_doubt:
+        if isinstance(error, CommitUncertain) or plan.committer.in_doubt:
+            name_left(error, list(pieces(written)))
+        else:
             take_back(plan.committer.folder, list(pieces(written)), error)
         raise
     if result.repeated:  # another driver with the same user and identifier was faster
