@@ -123,8 +123,8 @@ def write_dataset(
         the old and the new files.
     job : str, optional
         A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
-        is already done, the rows are only compared. Without a name, each call writes all its rows, and deletes its
-        files after an error.
+        is already done, the rows are only compared, and with mode="overwrite" no files are deleted that were added
+        later. Without a name, each call writes all its rows, and deletes its files after an error.
     max_memory : int
         Maximum bytes that open files may buffer, at least 1 MiB. Above this, the file with the largest buffer ends its
         stripe.

@@ -48,9 +48,10 @@ class JobFile:
 @dataclass
 class DatasetJob:
     """The job ``name`` and its files. ``token`` is a part of the names of its files. ``replaced`` has files of other
-    jobs. These files are deleted when this job is done. ``made_of`` has the replaced files and the files that the rows
-    come from. Only users who can read all files of ``made_of`` may read the written files. A job without a name
-    (``resumes`` is False) keeps no manifest."""
+    jobs. These files are deleted when this job is done. Until then, the manifest of the done job lists them, because
+    files that were added after the job was done must not be deleted. ``made_of`` has the replaced files and the files
+    that the rows come from. Only users who can read all files of ``made_of`` may read the written files. A job without
+    a name (``resumes`` is False) keeps no manifest."""
 
     folder: Folder
     name: str
@@ -88,16 +89,20 @@ class DatasetJob:
             job._read(raw)
         listed = [one.name for one in folder.list()]
         found = (one for one in listed if f"-{job.token}." not in one and _holds_rows(folder, one))
-        others = [] if mode == "append" else list(islice(found, 1 if mode == "error" else None))
+        wanted = {"error": 1, "append": 0, "overwrite": 0 if job.done else None}[mode]
+        others = list(islice(found, wanted))
         if mode == "error" and others:
             raise InvalidQuery(
                 f"the directory already has other files, such as {others[0]}; use mode='append' to add rows, or "
                 "mode='overwrite' to replace these files. To resume a job, give the same job= as before",
                 file=folder.name,
             )
-        if mode == "overwrite":
+        if mode == "overwrite" and not job.done:
             manifests = [one for one in listed if one.startswith(f"{FOLDER}/") and one != job._manifest]
             job.replaced = (*others, *manifests)
+        else:
+            kept = set(job.replaced) if mode == "overwrite" else set()
+            job.replaced = tuple(one for one in listed if one in kept)
         job._clean()
         return job
 
@@ -111,6 +116,7 @@ class DatasetJob:
                 )
             spec, self.done = found["spec"], found["done"]
             self.files = [_file_of(one) for one in found["files"]]
+            self.replaced = tuple(map(str, found.get("replaced", ())))  # missing in manifests of older versions
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidQuery):
                 raise
@@ -156,6 +162,9 @@ class DatasetJob:
         self._save()
         for name in self.replaced:
             self.folder.delete(name)
+        if self.replaced:
+            self.replaced = ()
+            self._save()
 
     def drop(self) -> None:
         """After an error, deletes the files of a job that cannot be resumed. Errors during deletion are ignored,
@@ -171,6 +180,7 @@ class DatasetJob:
         body = {
             "version": VERSION, "job": self.name, "spec": self.spec, "done": self.done,
             "files": [asdict(one) for one in self.files],
+            "replaced": self.replaced if self.done else (),
         }  # fmt: skip
         self.folder.put(self._manifest, json.dumps(body).encode())
         self._unsaved = 0

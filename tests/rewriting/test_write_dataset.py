@@ -355,6 +355,27 @@ def test_an_overwrite_that_is_cut_off_is_completed(tmp_path, monkeypatch, job):
     assert orcidx.scan(tmp_path).to_table().equals(new)
 
 
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_a_finished_overwrite_keeps_files_that_were_added_later(tmp_path, monkeypatch, cut_off):
+    """A second call of a finished job deleted the files that other jobs had added in the meantime, and their
+    manifests."""
+    new, added = pa.table({"id": [7]}), pa.table({"id": [8]})
+    orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
+    if cut_off:
+        with monkeypatch.context() as patched:
+            patched.setattr(Folder, "delete", lambda self, name: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                orcidx.write_dataset(new, tmp_path, mode="overwrite", job="j")
+    else:
+        orcidx.write_dataset(new, tmp_path, mode="overwrite", job="j")
+    orcidx.write_dataset(added, tmp_path, mode="append", job="other")
+    for _ in range(2):
+        again = orcidx.write_dataset(new, tmp_path, mode="overwrite", job="j")
+        assert [one.written for one in again.files] == [False]
+        assert sorted(orcidx.scan(tmp_path).to_table()["id"].to_pylist()) == [7, 8]
+    assert not any(one.written for one in orcidx.write_dataset(added, tmp_path, mode="append", job="other").files)
+
+
 def test_a_call_without_a_name_leaves_nothing_after_an_error(tmp_path):
     orcidx.write_dataset(TABLE, tmp_path)
     before = data_files(tmp_path)
