@@ -256,6 +256,32 @@ def test_deletes_cancel_adds_by_the_full_identity(tmp_path: Path, codec: str) ->
         assert files[1].index.name.endswith("t/bucket-0/data-0.orc.index")
 
 
+@pytest.mark.parametrize("kinds", [(0, 1, 0), (1, 0, 0)])
+@pytest.mark.parametrize("merged_from", ["1", "100"])
+def test_a_file_that_was_added_again_is_live(table: PaimonTable, merged_from: str, kinds: tuple[int, ...]) -> None:
+    """The snapshot's number of rows counts such a file. A scan left it out, and a change of the table failed."""
+    table.schema({0: ("a", "INT")}, options={"bucket": "-1", "manifest.merge-min-count": merged_from})
+    added = table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))
+    table.entries[:] = [{**added, "_KIND": kind} for kind in kinds]
+    table.add("data-1.orc", rows(a=pa.array([2], pa.int32())))
+    table.commit(lists=2)
+    assert sorted(open_table(table.path).scan().to_table()["a"].to_pylist()) == [1, 2]
+    for number in (3, 4):
+        open_table(table.path).append(rows(a=pa.array([number], pa.int32())))
+        assert sorted(open_table(table.path).scan().to_table()["a"].to_pylist()) == list(range(1, number + 1))
+
+
+def test_a_file_that_is_added_twice_is_damage_for_every_reader(table: PaimonTable) -> None:
+    """An append refused such a table, but a scan returned the file once."""
+    table.schema({0: ("a", "INT")}, options={"bucket": "-1"})
+    table.entries.append({**table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))})
+    table.commit()
+    with pytest.raises(CorruptFile, match=r"data-0\.orc is added twice"):
+        open_table(table.path).scan().to_table()
+    with pytest.raises(CorruptFile, match=r"data-0\.orc is added twice"):
+        open_table(table.path).append(rows(a=pa.array([3], pa.int32())))
+
+
 def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
     table.schema({0: ("a", "INT")}, options={"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"})
     data = rows(a=pa.array([1, 2], pa.int32()))

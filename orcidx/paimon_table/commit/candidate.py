@@ -225,16 +225,17 @@ class _Writer:
         return info["_FILE_SIZE"] < self.target, avro.schema_text, avro.codec
 
     def _merged_run(self, infos: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+        kept: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         manifests: list[ManifestFile] = [self.state.manifests[info["_FILE_NAME"]] for info in infos]
         for manifest in manifests:
             for entry, record in zip(manifest.entries, manifest.avro.records):
-                if entry.kind == DELETE and kept.get(entry.identity, record)["_KIND"] != DELETE:
-                    del kept[entry.identity]
+                same = kept.setdefault(entry.identity, [])
+                if entry.kind == DELETE and same and same[-1]["_KIND"] != DELETE:
+                    same.pop()
                 else:  # a DELETE is kept if its ADD is in none of these manifests
-                    kept[entry.identity] = record
+                    same.append(record)
         avro = manifests[0].avro
-        return self.manifests(avro.schema_text, avro.codec, [[record] for record in kept.values()])
+        return self.manifests(avro.schema_text, avro.codec, [same for same in kept.values() if same])
 
 
 def partition_stats(types: Sequence[DataType], partitions: Sequence[bytes]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from orcidx.paimon_table.metadata.manifest import (
     file_entry,
     file_place,
     index_entry,
+    live_numbers,
     manifest_info,
     unknown_fields,
 )
@@ -282,18 +283,16 @@ def _read_manifests(
 def live_entries(
     manifests: Sequence[ManifestFile],
 ) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
-    """The live files by identity, and the deleted identities. As in Paimon's scan, an identity that has been deleted
-    once is not live, even if it was added again."""
-    deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
-    live: dict[tuple[Any, ...], LiveFile] = {}
-    for manifest in manifests:
-        for entry, record in zip(manifest.entries, manifest.avro.records):
-            if entry.kind == DELETE or entry.identity in deleted:
-                continue
-            if entry.identity in live:
-                raise CorruptFile(f"data file {entry.name} is added twice")
-            live[entry.identity] = LiveFile(entry, record, manifest.avro.schema_text, manifest.avro.codec)
-    return live, deleted
+    """The live files by identity, and the deleted identities. Paimon's scan leaves out an identity that has been
+    deleted once, even if it was added again, so orcidx never adds a deleted identity."""
+    files = [
+        LiveFile(entry, record, manifest.avro.schema_text, manifest.avro.codec)
+        for manifest in manifests
+        for entry, record in zip(manifest.entries, manifest.avro.records)
+    ]
+    entries = [file.entry for file in files]
+    deleted = frozenset(entry.identity for entry in entries if entry.kind == DELETE)
+    return {identity: files[number] for identity, number in live_numbers(entries).items()}, deleted
 
 
 def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, tuple[IndexEntry, ...]]:

@@ -7,6 +7,7 @@ writers have added.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +32,7 @@ __all__ = [
     "file_place",
     "index_entry",
     "live_files",
+    "live_numbers",
     "manifest_info",
     "read_index_manifest",
     "read_manifest",
@@ -154,12 +156,30 @@ class IndexEntry:
 def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:
     """The files that were added and not deleted, in the order of the entries."""
     entries = list(entries)
-    deleted = {entry.identity for entry in entries if entry.kind == DELETE}
-    live: dict[tuple[Any, ...], FileEntry] = {}
-    for entry in entries:
-        if entry.kind == ADD and entry.identity not in deleted:
-            live.setdefault(entry.identity, entry)
-    return list(live.values())
+    return [entries[number] for number in live_numbers(entries).values()]
+
+
+def live_numbers(entries: Sequence[FileEntry]) -> dict[tuple[Any, ...], int]:
+    """The positions of the entries that added the live files, by identity.
+
+    Each DELETE cancels one ADD of the same identity, the first one that is left. The order of DELETE and ADD does not
+    matter, because a merge of manifests may change it. So a file is live if its identity was added again after it was
+    deleted. The snapshot's number of rows also counts such a file. Paimon's scan leaves it out until the manifests are
+    merged. Raises ``CorruptFile`` if a file is added twice.
+    """
+    deletes = Counter(entry.identity for entry in entries if entry.kind == DELETE)
+    live: dict[tuple[Any, ...], int] = {}
+    for number, entry in enumerate(entries):
+        if entry.kind == DELETE:
+            continue
+        identity = entry.identity
+        if deletes.get(identity):
+            deletes[identity] -= 1
+        elif identity in live:
+            raise CorruptFile(f"data file {entry.name} is added twice")
+        else:
+            live[identity] = number
+    return live
 
 
 def read_manifest_list(data: memoryview) -> list[ManifestInfo]:

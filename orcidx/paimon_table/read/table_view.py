@@ -133,4 +133,5 @@ class TableView:
         for name, manifest in zip(missing, parsed):
             self._entries[name] = manifest.entries
             self._unknown_fields.update(manifest.unknown)
-        return live_files(entry for info in manifests for entry in self._entries[info.name])
+        with located(file=self.files.root.name):
+            return live_files(entry for info in manifests for entry in self._entries[info.name])
