@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange, located
 from orcidx.paimon.data_types import DataField
-from orcidx.predicate import col
+from orcidx.predicate import Predicate, col
 
 __all__ = ["check_digits"]
+
+_Unit = Literal["us", "ns"]
 
 _ENDS = (-(1 << 63), (1 << 63) - 1)
 """The first and the last time that 64 bits of nanoseconds can represent."""
@@ -39,18 +41,21 @@ def _check_column(files: list[str], shown: pa.Field, field: DataField, stores: M
     from orcidx import scan
 
     column = col(shown.name)
-    given: dict[str, Any] = {"columns": [(shown.name,)], "storage_options": stores}
+
+    def scan_in(unit: _Unit, where: Predicate) -> Iterable[pa.RecordBatch]:
+        # The schema is given, because the first file may lack the column.
+        schema = pa.schema([pa.field(shown.name, pa.timestamp(unit, shown.type.tz))])
+        return scan(files, where=where, timestamp_unit=unit, schema=schema, storage_options=stores)
+
     near = column.between(*(pa.scalar(end, pa.timestamp("ns", shown.type.tz)) for end in _ENDS))
-    for batch in scan(files, where=near, timestamp_unit="ns", **given):
+    for batch in scan_in("ns", near):
         try:
             batch.column(0).cast(shown.type)
         except pa.ArrowInvalid as error:
             raise ValueOutOfRange(f"a value does not fit {field.type}: {error}") from None
     count, far = 0, pa.array([], shown.type)
-    for batch in scan(files, where=~near, timestamp_unit="us", **given):
+    for batch in scan_in("us", ~near):
         count += batch.num_rows
         far = pa.chunked_array([far, batch.column(0)]).unique()
-    if count and count != sum(
-        batch.num_rows for batch in scan(files, where=column.is_in(list(far)), timestamp_unit="us", **given)
-    ):
+    if count and count != sum(batch.num_rows for batch in scan_in("us", column.is_in(list(far)))):
         raise ValueOutOfRange(f"a value does not fit {field.type}: a time has digits below a microsecond")

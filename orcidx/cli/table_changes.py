@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -16,6 +16,9 @@ from orcidx.cli.output import print_json
 from orcidx.cli.progress import progress
 from orcidx.cli.table import external_option, open_table, table
 from orcidx.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from orcidx.scanner.scan import Scan
 
 __all__ = ["append", "delete", "index", "table"]
 
@@ -167,8 +170,8 @@ def append(
     rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="us")
     # A column is read in nanoseconds only if the table stores its nanoseconds. Microseconds have a larger range.
     fine = {field.name for field in opened.schema if pa.types.is_timestamp(field.type) and field.type.unit == "ns"}
-    if fine.intersection(rows.schema.names):
-        schema = _in_nanoseconds(rows.schema, fine)
+    schema = _in_nanoseconds(_of_every_file(rows), fine)
+    if schema != rows.schema:
         rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="us", schema=schema)
 
     def with_bar() -> Iterator[Any]:
@@ -184,6 +187,19 @@ def append(
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)
+
+
+def _of_every_file(rows: Scan) -> pa.Schema:
+    """The schema of the first file, and the columns that only other files have. Without these columns, a scan would
+    leave out their values."""
+    from orcidx.scanner.file import open_file
+
+    fields = {field.name: field for field in rows.schema}
+    for job in rows.jobs[1:]:
+        with open_file(job.source, options=rows.options) as opened:
+            for field in opened.schema:
+                fields.setdefault(field.name, field.with_nullable(True))
+    return pa.schema(list(fields.values()), rows.schema.metadata)
 
 
 def _in_nanoseconds(schema: pa.Schema, names: set[str]) -> pa.Schema:

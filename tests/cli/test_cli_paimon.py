@@ -301,6 +301,27 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
     assert paimon.open_table(folder).scan().to_table() == far.cast(pa.schema([("at", pa.timestamp("us"))]))
 
 
+def test_an_append_keeps_columns_that_the_first_file_lacks(orcidx_command, tmp_path: Path) -> None:
+    """Such columns were null in all rows."""
+    names = [str(tmp_path / f"{number}.orc") for number in range(3)]
+    at = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
+    for name, columns in zip(
+        names, [{}, {"city": ["Oslo"]}, {"at": at, "day": at.cast(pa.timestamp("s"), safe=False)}]
+    ):
+        orcidx.write_table(pa.table({"id": [1], **columns}), name)
+    kinds = {"id": "BIGINT", "city": "STRING", "at": "TIMESTAMP(9)", "day": "TIMESTAMP(6)"}
+    folder = str(empty_table(tmp_path / "t", kinds))
+    code, _, err = orcidx_command("table", "append", folder, *names, "--yes")
+    assert code == 0, err
+    found = paimon.open_table(folder).scan().to_table()
+    assert found["city"].to_pylist() == [None, "Oslo", None]
+    assert found["at"].combine_chunks()[2] == at[0]
+    assert found["day"].cast(pa.int64()).to_pylist() == [None, None, 1_700_000_000_000_000]
+    orcidx.write_table(pa.table({"id": [1], "town": ["Rom"]}), names[1])
+    code, _, err = orcidx_command("table", "append", folder, *names, "--yes")
+    assert (code, "the table has no column 'town'" in err) == (2, True)
+
+
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
 def test_an_append_reads_each_column_in_its_own_unit(orcidx_command, tmp_path: Path, kind) -> None:
     """If the table stored nanoseconds in one column, years after 2262 were refused in every other column, too."""
