@@ -111,6 +111,16 @@ def test_times_before_1970_with_parts_of_milliseconds(tmp_path: Path) -> None:
     check_table(folder)
 
 
+@pytest.mark.parametrize("given", [pa.int8(), pa.int64(), pa.uint64()])
+def test_integers_are_stored_in_decimals_that_can_hold_them(tmp_path: Path, given: pa.DataType) -> None:
+    """Integers were refused unless the column could hold every integer of their type."""
+    folder = empty_table(tmp_path / "t", {"price": "DECIMAL(3, 1)"})
+    open_table(folder).append(pa.table({"price": pa.array([99, None], given)}))
+    assert open_table(folder).scan().to_table()["price"].to_pylist() == [99, None]
+    with pytest.raises(ValueOutOfRange, match=r"does not fit DECIMAL\(3, 1\)"):
+        open_table(folder).append(pa.table({"price": pa.array([100], given)}))
+
+
 def test_what_orc_has_no_value_for_is_told_and_leaves_no_file(tmp_path: Path) -> None:
     folder = empty_table(tmp_path / "t", {"at": "TIMESTAMP(6)"})
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)

@@ -21,6 +21,9 @@ from orcidx.storage.given_rows import stream_of
 
 __all__ = ["arrow_batches", "conformed", "placed"]
 
+_ANY_INTEGER = pa.decimal128(20, 0)
+"""A decimal type that can hold every integer of 64 bits."""
+
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the batches of a Table, a record batch, a reader, or an object with the Arrow stream interface."""
@@ -95,7 +98,9 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
         )
     if array.type != kind:
         try:
-            cast = array.cast(kind)
+            # pyarrow refuses a cast of integers to a decimal that cannot hold every integer of their type.
+            whole = pa.types.is_integer(array.type) and pa.types.is_decimal(kind)
+            cast = (array.cast(_ANY_INTEGER) if whole else array).cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueOutOfRange(f"a value does not fit {field.type}: {error}") from None
         if pa.types.is_float64(array.type) and pc.any(pc.and_(pc.is_inf(cast), pc.is_finite(array))).as_py():
