@@ -17,6 +17,7 @@ from paimon_tables import PaimonTable
 import orcidx.cli
 from orcidx import paimon
 from orcidx.cli import main
+from orcidx.storage.folder import Folder
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "paimon"
 DEMO = str(Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc")
@@ -299,6 +300,24 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
     folder = str(empty_table(tmp_path / "micros", {"at": "TIMESTAMP(6)"}))
     assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
     assert paimon.open_table(folder).scan().to_table() == far.cast(pa.schema([("at", pa.timestamp("us"))]))
+
+
+def test_files_that_a_failed_append_leaves_are_named(
+    orcidx_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are named in a note of the error. The command printed only the error."""
+    folder, rows = str(empty_table(tmp_path / "t")), str(tmp_path / "rows.orc")
+    orcidx.write_table(pa.table({"id": [1]}), rows)
+
+    def failing(self: Folder, name: str, *_: object, **__: object) -> None:
+        raise PermissionError(13, f"no permission for {name}")
+
+    for change in ("create", "delete"):
+        monkeypatch.setattr(Folder, change, failing)
+    code, _, err = orcidx_command("table", "append", folder, rows, "--yes")
+    monkeypatch.undo()
+    (left,) = Path(folder).rglob("data-*.orc")
+    assert (code, "could not be deleted" in err, left.name in err) == (4, True, True), err
 
 
 def test_an_append_keeps_columns_that_the_first_file_lacks(orcidx_command, tmp_path: Path) -> None:
