@@ -317,6 +317,35 @@ def test_a_conflict_after_an_overwritten_snapshot_names_its_files(
     _check_left(folder, before, caught.value)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_files_of_a_lost_try_that_cannot_be_deleted_are_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, fails: bool
+) -> None:
+    """If the change was tried again, neither the result nor the error of the last try named these files."""
+    before = set(every_file(folder))
+
+    def busy(self: Folder, name: str) -> None:
+        raise OSError(f"{name} is busy")
+
+    monkeypatch.setattr(Folder, "delete", busy)
+    others = [lambda: _renamed_by_java(folder, 2), *([lambda: _renamed_by_java(folder, 3)] if fails else [])]
+    _while_creating(monkeypatch, *others)
+    told: list[str] = []
+    try:
+        told += OPERATIONS[operation](open_table(folder), retries=1).notes
+    except CommitConflict as conflict:
+        told += [*conflict.__notes__, *conflict.left_behind]
+    monkeypatch.undo()
+    assert len(told) >= 1 + fails
+    unnamed = {name for name in set(every_file(folder)) - before if not any(name in text for text in told)}
+    assert not fails or all(name.startswith("snapshot/") for name in unnamed)
+    for name in set(every_file(folder)) - before - unnamed:
+        (folder / name).unlink()
+    check_table(folder)
+    assert ids(folder) == (list(range(100)) if fails else AFTER[operation])
+
+
 def _check_left(folder: Path, before: set[str], error: CommitConflict) -> None:
     """Checks that an error names all files that a failed change has left, and that they can be deleted."""
     left = {name for name in set(every_file(folder)) - before if not name.startswith("snapshot/")}

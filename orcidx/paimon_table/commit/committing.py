@@ -32,12 +32,14 @@ __all__ = ["Committed", "Committer"]
 @dataclass(frozen=True)
 class Committed:
     """A committed snapshot. ``document``: its JSON. ``repeated``: whether an earlier call created the snapshot.
-    ``overwritten``: earlier snapshots of this change that another writer's rename replaced."""
+    ``overwritten``: earlier snapshots of this change that another writer's rename replaced. ``notes``: files of lost
+    tries that could not be deleted."""
 
     document: dict[str, Any]
     attempts: int
     repeated: bool = False
     overwritten: tuple[Overwritten, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Committer:
@@ -52,6 +54,7 @@ class Committer:
         self.options = options.named(f"{prefix}-{uuid.uuid4()}")
         self.name = ChangeName.of(self.options)
         self.searched = 0
+        self._notes: list[str] = []
         self._creation = SnapshotCreation(files, self.folder, self.options, self.name)
 
     @property
@@ -115,10 +118,11 @@ class Committer:
         """
         try:
             return self._commit(kind, change)
-        except CommitUncertain:  # the table may have the overwritten snapshots' files
-            raise
         except BaseException as error:
-            name_left(error, [path for one in self._creation.overwritten for path in one.candidate.written])
+            for note in self._notes:
+                error.add_note(note)
+            if not isinstance(error, CommitUncertain):  # otherwise the table may have the overwritten snapshots' files
+                name_left(error, [path for one in self._creation.overwritten for path in one.candidate.written])
             raise
 
     def _commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
@@ -147,10 +151,11 @@ class Committer:
                 if last:
                     self.name.signed(conflict)
                     raise
+                self._notes += getattr(conflict, "__notes__", ())
                 continue
             if document is None:
                 return None
-            return Committed(document, number, overwritten=tuple(self._creation.overwritten))
+            return Committed(document, number, False, tuple(self._creation.overwritten), tuple(self._notes))
 
     def _check_not_built_upon(self) -> None:
         """Raises ``CommitUncertain`` if the snapshot of this change was replaced after another snapshot was built on

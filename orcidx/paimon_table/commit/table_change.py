@@ -87,7 +87,7 @@ def changed(committer: Committer, committed: Committed | None, kind: str, planne
     if committed is None:
         return Changed(None, kind, planned_on=planned_on, **named, **facts)
     number = committed.document["id"]
-    notes = (*facts.pop("notes", ()), *(one.note() for one in committed.overwritten))
+    notes = (*facts.pop("notes", ()), *committed.notes, *(one.note() for one in committed.overwritten))
     return Changed(
         number,
         kind,
