@@ -17,7 +17,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.projection import project
 from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
-from orcidx.predicate import resolve_column
+from orcidx.predicate import resolve_asked
 from orcidx.predicate.nodes import NANOS
 
 __all__ = ["FieldSource", "choose_fields", "clear_columns", "column_path", "computed_type", "map_columns", "widen"]
@@ -74,7 +74,7 @@ def map_columns(
             sources.append(FieldSource(field, None, _as_scalar(constants[field.name], field)))
         else:
             child = places.get(_key(wanted.field(position), position, match))
-            sources.append(_source(field, child, options, dictionaries))
+            sources.append(_source(field, wanted.field(position).type, child, options, dictionaries))
     return tuple(sources)
 
 
@@ -152,7 +152,7 @@ def choose_fields(
     asked: dict[str, Any] = {}
     for given in columns:
         path = column_path(given)
-        names = resolve_column(path, wanted, case_sensitive=case_sensitive)[0]
+        names = resolve_asked(path, wanted, case_sensitive=case_sensitive)[0]
         at = asked
         for name in names[:-1]:
             below = at.setdefault(name, {})
@@ -269,7 +269,10 @@ def _key(field: pa.Field, position: int, match: str) -> Any:
     return field.name
 
 
-def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
+def _source(
+    field: pa.Field, whole: pa.DataType, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]
+) -> FieldSource:
+    """The source of a wanted column. ``whole`` is its type in the wanted schema, with all fields of structs."""
     if child is None:
         if not field.nullable:
             raise InvalidQuery(
@@ -277,7 +280,7 @@ def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictio
                 column=field.name,
             )
         return FieldSource(field)
-    child = _narrowed(child, field.type, options)
+    child = _narrowed(child, field.type, whole, options)
     decoding = _decoding(field.type, options)
     have = arrow_type(child, decoding, dictionaries=dictionaries)
     if not _widens(have, field.type):
@@ -289,20 +292,25 @@ def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictio
     return FieldSource(field, child, options=None if decoding is options else decoding)
 
 
-def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcType:
-    """The column with only the wanted fields below it. Names are spelled as in the wanted schema."""
+def _narrowed(child: OrcType, want: pa.DataType, whole: pa.DataType, options: ReadOptions) -> OrcType:
+    """The column with only the wanted fields below it. Names are spelled as in the wanted schema. ``whole`` is the
+    wanted type with the fields that are not needed."""
     types = pa.types
     if child.kind is TypeKind.STRUCT and types.is_struct(want):
         fields = {want.field(i).name: want.field(i).type for i in range(want.num_fields)}
-        places = _places(child.names, fields, fields, options)
-        kept = [(name, _narrowed(child.children[place], fields[name], options)) for name, place in places.items()]
+        others = {whole.field(i).name: whole.field(i).type for i in range(whole.num_fields)}
+        places = _places(child.names, fields, others, options)
+        kept = [
+            (name, _narrowed(child.children[place], fields[name], others[name], options))
+            for name, place in places.items()
+        ]
         kept = kept or list(zip(child.names, child.children))[:1]  # one field is needed to read the nulls of the struct
         return replace(child, children=tuple(node for _, node in kept), names=tuple(name for name, _ in kept))
     if child.kind is TypeKind.LIST and (types.is_list(want) or types.is_large_list(want)):
-        return replace(child, children=(_narrowed(child.children[0], want.value_type, options),))
+        return replace(child, children=(_narrowed(child.children[0], want.value_type, whole.value_type, options),))
     if child.kind is TypeKind.MAP and types.is_map(want):
-        kinds = zip(child.children, (want.key_type, want.item_type))
-        return replace(child, children=tuple(_narrowed(node, kind, options) for node, kind in kinds))
+        kinds = zip(child.children, (want.key_type, want.item_type), (whole.key_type, whole.item_type))
+        return replace(child, children=tuple(_narrowed(node, kind, of, options) for node, kind, of in kinds))
     return child
 
 

@@ -43,7 +43,7 @@ from orcidx.predicate.binding import (
     bind_keys,
     keep_bindable,
 )
-from orcidx.predicate.column_paths import resolve_column
+from orcidx.predicate.column_paths import resolve_asked, resolve_column
 from orcidx.predicate.computed import Values, computed
 from orcidx.predicate.evaluation import matching_values
 from orcidx.predicate.json_form import predicate_from_json, predicate_to_json
@@ -96,6 +96,7 @@ __all__ = [
     "parse",
     "predicate_from_json",
     "predicate_to_json",
+    "resolve_asked",
     "resolve_column",
     "weight_of",
 ]

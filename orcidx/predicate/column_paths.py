@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 
-__all__ = ["Path", "resolve_column", "resolve_column_or_text"]
+__all__ = ["Path", "resolve_asked", "resolve_column", "resolve_column_or_text"]
 
 Path = tuple[str, ...]
 """The names from a top-level column down to a field."""
@@ -30,6 +30,14 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
     if found is None:
         raise _unknown(".".join(path), schema)
     return found
+
+
+def resolve_asked(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bool) -> tuple[Path, pa.DataType]:
+    """Like ``resolve_column``, for a column that a scan returns. If ``case_sensitive`` is False, a column with exactly
+    the same name is preferred to columns whose names differ in case. In conditions, such a name is ambiguous, because
+    indexes and statistics may have only one of the columns."""
+    found = _find(list(path), pa.struct(schema), True)
+    return resolve_column(path, schema, case_sensitive=case_sensitive) if found is None else found
 
 
 def resolve_column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:

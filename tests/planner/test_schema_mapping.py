@@ -201,6 +201,19 @@ def test_names_that_differ_only_in_case(write):
     assert read(path, kinds_of("a")).to_pylist() == [{"a": 10, "s": {"a": 10}}, {"a": 20, "s": {"a": 20}}]
 
 
+def test_selected_columns_with_exactly_the_same_name_are_preferred(write):
+    """A scan of several files raised an error, but a scan of one file did not."""
+    path = write("both.orc", A=[1], a=[10], s=[{"A": 2, "a": 20}])
+    for files in (path, [path], [path, path]):
+        for name in "Aa":
+            for columns in ([name], [("s", name)], [f"s.{name}"]):
+                table = orcidx.scan(files, columns=columns, case_sensitive=False).to_table()
+                assert table.to_pylist()[:1] == orcidx.scan(path, columns=columns).to_table().to_pylist()
+        for where in ("a = 10", "A = 10"):
+            with pytest.raises(InvalidQuery, match="ambiguous"):
+                orcidx.scan(files, where=where, case_sensitive=False).to_table()
+
+
 def test_constants_stand_where_they_are_asked_for(write):
     with orcidx.open(write(a=[1], b=["x"], s=[{"c": 1, "d": 2}])) as file:
         root = file._reader.root

@@ -13,7 +13,7 @@ from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import TEXTS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.read.evolution import FileWhere, split_where
-from orcidx.predicate import BoundPredicate, Predicate, bind, keep_bindable, resolve_column
+from orcidx.predicate import BoundPredicate, Predicate, bind, keep_bindable, resolve_asked
 from orcidx.predicate.nodes import NANOS
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
@@ -179,7 +179,7 @@ def planned_where(where: Predicate | None, schema: TableSchema, options: ReadOpt
 def whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:
     """The column of a table that a caller asked for. Raises ``InvalidQuery`` for a field of a struct."""
     asked = (name,) if isinstance(name, str) else name
-    path, _ = resolve_column(asked, schema, case_sensitive=options.case_sensitive)
+    path, _ = resolve_asked(asked, schema, case_sensitive=options.case_sensitive)
     if len(path) > 1:
         raise InvalidQuery(f"the scan of a table returns only whole columns; select {path[0]!r}", column=".".join(path))
     return path[0]
