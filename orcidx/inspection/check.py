@@ -99,11 +99,18 @@ class FileCheck:
         return {**{name: getattr(self, name) for name in names}, "problems": problems, "unowned": unowned}
 
 
-def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None = None) -> FileCheck:
+def check_file(
+    source: Source, *, options: ReadOptions | None = None, on_stripe: Callable[[int, int], None] | None = None
+) -> FileCheck:
     """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all stripes.
-    Damage is part of the result and raises no exception. Raises ``StorageError`` and OSErrors if bytes cannot be
-    read."""
-    options = ReadOptions(timestamp_ntz=False)
+    ``options`` has limits, and says how texts that are not UTF-8 and decimals with too many digits are read. Damage is
+    part of the result and raises no exception. Raises ``StorageError`` and OSErrors if bytes cannot be read."""
+    asked = options or ReadOptions()
+    options = asked.override(
+        strings="string", timestamp_unit="ns", timestamp_ntz=False, timezone=None, wall_clock_zone=None, char="stored",
+        utf8="strict" if asked.utf8 == "strict" else "replace", calendar="proleptic", encrypted="masked",
+        row_index=True, bloom_filters=True,
+    )  # fmt: skip
     storage = source.open(options)
     with closing(storage):
         try:
@@ -115,15 +122,17 @@ def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None =
         if reader.tail.size == 0:
             text = "the file is empty (zero bytes); it may be incomplete"
             return FileCheck(source.name, 0, 0, 0, 0, (Problem("file", text),))
-        return replace(_Check(reader, options).run(on_stripe), file=source.name)
+        return replace(_Check(reader, options, asked.timezone).run(on_stripe), file=source.name)
 
 
 class _Check:
     """Checks one file."""
 
-    def __init__(self, reader: OrcReader, options: ReadOptions) -> None:
+    def __init__(self, reader: OrcReader, options: ReadOptions, unknown_zone: str | None) -> None:
         self.reader = reader
         self.options = options
+        self.unknown_zone = unknown_zone
+        """The time zone of stripes that name an unknown zone."""
         self.problems: list[Problem] = []
         self.broken: set[tuple[int, int]] = set()
         self.groups = 0
@@ -133,7 +142,6 @@ class _Check:
         roots = set() if encryption is None else set(encryption.roots)
         self.masked = frozenset[int]().union(*(node.ids for node in root.walk() if node.id in roots))
         """Columns whose values are read in masked form. Their indexes describe the real values."""
-        self.kinds = {node.id: node.kind for node in root.walk()}
         self.file: dict[int, Measured | None] = {}
         self.measured: dict[int, list[tuple[int, Measured]]] = {}
         """For each column, the stripes whose statistics have not been compared yet."""
@@ -248,7 +256,10 @@ class _Check:
     def _open(self, stripe: int, node: OrcType, bounds: Int64s, held: Held, index: RowIndex | None) -> ColumnGroup:
         limits = stripe_limits(self.reader.stripes[stripe], self.options)
         opened = OpenStripe(self.reader, stripe, index=index, read_ahead=0, limits=limits, held=held)
-        return ColumnGroup(opened, [node], [self.options], exact_times=[True], bounds=bounds, use_threads=False)
+        options = self.options
+        if stripe_zone(self.reader, stripe) is None:
+            options = options.override(timezone=self.unknown_zone)
+        return ColumnGroup(opened, [node], [options], exact_times=[True], bounds=bounds, use_threads=False)
 
     def _same(self, group: ColumnGroup, expected: pa.Array | None, start: int, stop: int) -> bool:
         if expected is None:
@@ -316,8 +327,9 @@ class _Check:
         """Checks each stream that consists of runs. The stream must have as many values as the column, and must not end
         in the middle of a run. ``counted`` has for each column id the number of values, and the number of slots (values
         and nulls)."""
+        kinds = {node.id: node.kind for node in self.reader.root.walk()}
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
-            expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
+            expected = _expected_values(stream.kind, stream.encoding, kinds[stream.column_id])
             if stream.damage is not None:
                 self._found("length", f"stream {stream.kind}: {stream.damage}", stripe, column=stream.column)
             elif expected is not None and stream.values is not None:

@@ -319,7 +319,7 @@ class _Job:
             try:
                 if plan.way == "encode":
                     if self.verify:
-                        verify_sources(inputs)
+                        verify_sources(inputs, options)
                     seen = encode_rows(inputs, plan, self.request, sink, options=options, advance=shown.advance)
                 else:
                     kept = stored_value_options(inputs, self.read)
@@ -332,11 +332,12 @@ class _Job:
                 raise
             if self.verify and plan.way == "encode":
                 ordered = not self.request.order
-                verify_rows(draft.source, target.name, seen, ordered=ordered, options=options)
+                written = options.override(timezone=None)  # the new file names its own zone
+                verify_rows(draft.source, target.name, seen, ordered=ordered, options=written)
             elif self.verify:
                 names = {node.id: node.dotted for node in bloom_nodes(inputs[0].reader.root, ("*",))}
                 added = [names[id] for id in sorted(plan.blooms)]
-                verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=kept)
+                verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=kept, read=options)
             summary = self._summary(target, inputs, plan, draft.source)
             draft.publish()
         return summary

@@ -45,9 +45,12 @@ def verify_patched(
     *,
     blooms: Sequence[str],
     options: ReadOptions,
+    read: ReadOptions,
 ) -> None:
     """Raises ``StorageError`` unless each stripe has the streams and rows of its source, and usable indexes. Raises
-    ``CorruptFile`` for a source with a value that cannot be decoded, or that contradicts its statistics or filters."""
+    ``CorruptFile`` for a source with a value that cannot be decoded, or that contradicts its statistics or filters.
+
+    The new indexes were computed with ``options``. ``read`` are the options of the caller."""
     storage = draft.open(options)
     try:
         reader = OrcReader(storage, MetadataLimits.of(options))
@@ -74,20 +77,20 @@ def verify_patched(
         raise _wrong(name, str(error)) from error
     finally:
         storage.close()
-    _verify_values(draft, [(one.name, stripe) for one in inputs for stripe in one.stripes])
+    _verify_values(draft, read, [(one.name, stripe) for one in inputs for stripe in one.stripes])
 
 
-def verify_sources(inputs: Sequence[InputFile]) -> None:
+def verify_sources(inputs: Sequence[InputFile], options: ReadOptions) -> None:
     """Raises ``CorruptFile`` for a source with a value that cannot be decoded, or that contradicts its statistics or
     filters. The new statistics of the encoded file would hide such a value."""
     for one in inputs:
-        _verify_values(one.source, [(one.name, stripe) for stripe in range(len(one.reader.stripes))])
+        _verify_values(one.source, options, [(one.name, stripe) for stripe in range(len(one.reader.stripes))])
 
 
-def _verify_values(made: Source, origins: Sequence[tuple[str, int]]) -> None:
+def _verify_values(made: Source, options: ReadOptions, origins: Sequence[tuple[str, int]]) -> None:
     """Decodes stripes that were copied as bytes, or that will be encoded. Without this step, damage could be copied
     into a file that counts as verified. ``origins`` has the file and the stripe from which each stripe comes."""
-    problems = check_file(made).problems
+    problems = check_file(made, options=options).problems
     if not problems:
         return
     first = problems[0]

@@ -117,7 +117,7 @@ def test_decimals_with_too_many_digits(tmp_path: Path, rounding: str) -> None:
     data = pa.table({"x": pa.array(numbers, pa.decimal128(38, 3))})
     sources, target = two_writers(tmp_path, data, ("28263003", "28263002")), str(tmp_path / "new.orc")
     read = ReadOptions(decimal_rounding=rounding)
-    made = orcidx.rewrite(sources, target, merge=True, bloom_filters=["x"], verify=False, read=read)
+    made = orcidx.rewrite(sources, target, merge=True, bloom_filters=["x"], read=read)
     assert made.way == "encode"
     for option in ("error", "truncate", "half_up"):
         check(target, decimal_rounding=option)
@@ -145,6 +145,6 @@ def test_texts_that_are_not_utf8(tmp_path: Path) -> None:
     orcidx.write_table(data, source, compression="uncompressed", row_index_stride=1000, dictionary_key_size_threshold=0)
     source.write_bytes(source.read_bytes().replace(b"ABCDE", b"A\xffCDE"))
     read = ReadOptions(utf8="replace")
-    assert orcidx.rewrite(source, target, bloom_filters=["x"], verify=False, read=read).way == "encode"
+    assert orcidx.rewrite(source, target, bloom_filters=["x"], read=read).way == "encode"
     assert orcidx.read_table(target)["x"].to_pylist() == [f"k{i:04}-A\ufffdCDE" for i in range(ROWS)]
     check(str(target))
