@@ -34,7 +34,7 @@ from orcidx.orc_writer.options import WriteOptions, utf8_metadata
 from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, has_no_scale, is_trusted
 from orcidx.rewriting.merged_statistics import has_counts
 from orcidx.rewriting.ordering import Order
-from orcidx.rewriting.sources import InputFile
+from orcidx.rewriting.sources import InputFile, field_id_notes
 from orcidx.rewriting.stripes import Framing
 
 __all__ = ["RewritePlan", "RewriteRequest", "plan_rewrite"]
@@ -99,6 +99,8 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     first = inputs[0].facts
     agree = all(one.facts == first for one in inputs)
     metadata, notes = _user_metadata(inputs, request)
+    if request.schema is None:
+        notes += field_id_notes(inputs)
     existing = frozenset().union(*(bloom_columns_of(one.reader, one.stripes[:1]) for one in inputs))
     nodes = {node.id: node for node in inputs[0].reader.root.walk()}
     # Other writers also make bloom filters for boolean and nested columns. No reader uses these filters, so they are

@@ -27,6 +27,7 @@ from orcidx.storage import Source, Sources, list_sources
 __all__ = [
     "InputFile",
     "WriterFacts",
+    "field_id_notes",
     "find_sources",
     "open_inputs",
     "read_options",
@@ -173,9 +174,28 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
             kinds = ["timestamp_ntz" if mark else "bigint" for mark in marked]
             return f"the type of {node.dotted!r} is {kinds[0]} and {kinds[1]}"
         ids = field_id_of(node), field_id_of(twin)
+        if ids[0] is None and ids[1] is not None:
+            return (
+                f"only the second has a field id of {node.dotted!r}; to give this id to all rows, name this file first"
+            )
         if None not in ids and ids[0] != ids[1]:
             return f"the field id of {node.dotted!r} is {ids[0]} and {ids[1]}"
     return None
+
+
+def field_id_notes(inputs: Sequence[InputFile]) -> tuple[str, ...]:
+    """A note for each file without a field id that the merged file has. The merged file has the first file's ids."""
+    first = inputs[0].reader.root
+    ids = {node.id: field_id_of(node) for node in first.walk()}
+    notes = []
+    for other in inputs[1:]:
+        without = [node for node in other.reader.root.walk() if field_id_of(node) is None and ids[node.id] is not None]
+        if without:
+            notes.append(
+                f"{other.name} has no field id of {without[0].dotted!r}, so its rows get the id {ids[without[0].id]} "
+                "of the column with the same name"
+            )
+    return tuple(notes)
 
 
 def rows_in(

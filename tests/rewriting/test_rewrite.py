@@ -569,6 +569,26 @@ def test_different_field_ids_are_not_merged(tmp_path: Path) -> None:
         orcidx.rewrite(paths, tmp_path / "one.orc", merge=True)
 
 
+@pytest.mark.parametrize("order", [None, "a"])
+def test_field_ids_are_not_lost(tmp_path: Path, order: str | None) -> None:
+    """Readers that match columns by field id would read nulls."""
+    field = pa.field("a", pa.int64(), metadata={"paimon.id": "7"})
+    with_id, without = tmp_path / "with.orc", tmp_path / "without.orc"
+    orcidx.write_table(pa.table([[1]], schema=pa.schema([field])), with_id)
+    orcidx.write_table(pa.table({"a": [2]}), without)
+    target = tmp_path / "one.orc"
+    with pytest.raises(InvalidQuery, match=r"only the second has a field id of 'a'; .* name this file first"):
+        orcidx.rewrite([without, with_id], target, merge=True, sort_by=order)
+    made = orcidx.rewrite([with_id, without], target, merge=True, sort_by=order)
+    (note,) = [note for note in made.files[0].notes if "field id" in note]
+    assert "without.orc has no field id of 'a', so its rows get the id 7" in note
+    wanted = pa.schema([pa.field("n", pa.int64(), metadata={"field_id": "7"})])
+    assert orcidx.scan(target, schema=wanted, match="field_id").to_table()["n"].to_pylist() == [1, 2]
+    assert orcidx.rewrite([without, without], target, merge=True, overwrite=True).files[0].notes == ()
+    orcidx.rewrite([without, with_id], target, merge=True, overwrite=True, schema=pa.schema([field]))
+    assert orcidx.scan(target, schema=wanted, match="field_id").to_table()["n"].to_pylist() == [2, 1]
+
+
 def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
     """Both are bigint. Only an attribute says which one is a timestamp, and the merged file has the attributes of the
     first file."""
