@@ -18,7 +18,7 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 __all__ = ["open_csv"]
 
 # The texts that pyarrow reads as null by default, without the texts for NaN. The texts for NaN are read as the double
-# NaN.
+# NaN. In columns of text, only an empty value without quotes is null.
 _NULL_WORDS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _BLANK = "[ \\t]*"
 _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"
@@ -34,41 +34,89 @@ def open_csv(
     """Returns the schema, the rows, and the columns that stay text although pyarrow would convert them to numbers.
 
     ``given`` has the column types that the caller knows. ``open_file()`` opens the text again, because it is read
-    twice.
+    several times.
     """
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-
-    def opened(types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
-        convert = pyarrow.csv.ConvertOptions(column_types=dict(types), null_values=_NULL_WORDS, **more)
-        return pyarrow.csv.open_csv(open_file(), parse_options=parse, convert_options=convert)
-
-    shown: pa.Schema = opened(given).schema
-    asked = [
-        _Column(number, field.name, field.type)
-        for number, field in enumerate(shown)
-        if field.name not in given and not pa.types.is_string(field.type)
-    ]
-    types = dict(given)
-    if asked:
-        texts = {name: pa.string() for name in shown.names}
-        for batch in opened(texts, strings_can_be_null=True):
-            for column in asked:
-                column.ask(batch.column(column.number))
-        for column in asked:
-            settled = column.settled()
-            types[column.name] = settled if types.get(column.name, settled) == settled else pa.string()
+    file = _CsvFile(open_file, delimiter)
+    shown = file.shown(given)
+    columns = [_Column(number, field.name, field.type) for number, field in enumerate(shown)]
+    asked = [one for one in columns if one.name not in given and not pa.types.is_string(one.shown)]
+    texts = [one.name for one in columns if pa.types.is_string(one.shown)]
+    types = dict.fromkeys(texts, pa.string()) | dict(given)
+    tested = [one for one in columns if not _is_text(types.get(one.name, pa.null()))]
+    for batch in file.texts(dict.fromkeys(shown.names, pa.string())) if tested else ():
+        for column in tested:
+            column.ask(batch.column(column.number))
+    for column in asked:
+        settled = column.settled()
+        types[column.name] = settled if types.get(column.name, settled) == settled else pa.string()
     kept = [one.name for one in asked if pa.types.is_string(types[one.name]) and not pa.types.is_null(one.shown)]
-    reader = opened(types)
-    return reader.schema, iter(reader), tuple(dict.fromkeys(kept))
+    if any(one.has_words and not _is_text(types[one.name]) for one in tested):
+        schema, rows = file.both(types)
+    else:
+        reader = file.texts(types)
+        schema, rows = reader.schema, iter(reader)
+    return schema, rows, tuple(dict.fromkeys(kept))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    tests = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    return any(test(kind) for test in tests)
+
+
+class _CsvFile:
+    """Opens readers of one file. Each reader returns the same rows in the same batches."""
+
+    def __init__(self, open_file: Callable[[], pa.PythonFile], delimiter: str) -> None:
+        self._open_file = open_file
+        self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+    def shown(self, given: Mapping[str, pa.DataType]) -> pa.Schema:
+        """The columns with the types that pyarrow chooses. If there is only one column, an empty line is a null in this
+        column."""
+        found: pa.Schema = self.numbers(given).schema
+        if len(found) == 1:
+            self._parse.ignore_empty_lines = False
+            again: pa.Schema = self.numbers(given).schema
+            if again.names == found.names:
+                return again
+            self._parse.ignore_empty_lines = True  # there are empty lines before the names
+        return found
+
+    def numbers(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:
+        """A reader that reads the null words as nulls, except in columns of text."""
+        return self._opened(types, null_values=_NULL_WORDS)
+
+    def texts(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:
+        """A reader that reads only empty values without quotes as nulls."""
+        return self._opened(types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+
+    def both(self, types: Mapping[str, pa.DataType]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The rows of ``numbers``, with the columns of text as ``texts`` reads them."""
+        numbers = self.numbers(types)
+        texts = self.texts({name: kind if _is_text(kind) else pa.string() for name, kind in types.items()})
+        schema: pa.Schema = numbers.schema
+        return schema, (
+            pa.RecordBatch.from_arrays(
+                [text if _is_text(one.type) else one for one, text in zip(batch.columns, beside.columns)], schema=schema
+            )
+            for batch, beside in zip(numbers, texts, strict=True)
+        )
+
+    def _opened(self, types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
+        convert = pyarrow.csv.ConvertOptions(column_types=dict(types), **more)
+        return pyarrow.csv.open_csv(self._open_file(), parse_options=self._parse, convert_options=convert)
 
 
 @dataclass
 class _Column:
-    """Tests which types keep all values of a column unchanged."""
+    """Tests which types keep all values of a column unchanged. ``has_words`` says whether the column has quoted empty
+    values or other texts that are nulls in columns without text."""
 
     number: int
     name: str
     shown: pa.DataType
+    has_words: bool = False
 
     def __post_init__(self) -> None:
         types = pa.types
@@ -83,8 +131,12 @@ class _Column:
             self.possible = []
 
     def ask(self, texts: pa.Array) -> None:
+        values = texts.drop_null()
+        words = pc.is_in(values, pa.array(_NULL_WORDS))
+        if pc.any(words).as_py():
+            self.has_words = True
+            values = values.filter(pc.invert(words))
         if self.possible:
-            values = texts.drop_null()
             self.possible = [kind for kind in self.possible if _holds(kind, values)]
 
     def settled(self) -> pa.DataType:

@@ -72,6 +72,46 @@ def test_a_nan_of_csv_is_no_null(tmp_path):
     assert str(found["a"].to_pylist()) == "[1.5, nan, None]"
 
 
+@pytest.mark.parametrize("texts", [["a", None, "", "NA", "null", "x,y"], [None, None], ["", "a"], [None, "", "NULL"]])
+@pytest.mark.parametrize("beside", [None, [1.5], ["NULL"]])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_null_texts_come_back_from_csv(tmp_path, texts, beside, suffix):
+    """Null texts became empty texts. Rows with a null in the only column were lost."""
+    table = pa.table({"s": pa.array(texts, pa.string())} | ({"b": beside * len(texts)} if beside else {}))
+    orcidx.write_table(table, tmp_path / "a.orc")
+    convert(tmp_path / "a.orc", tmp_path / f"a.{suffix}")
+    convert(tmp_path / f"a.{suffix}", tmp_path / "b.orc")
+    assert orcidx.read_table(tmp_path / "b.orc").equals(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a,b\n1,x\nNA,NA\n,\n4,""\n', {"a": [1, None, None, 4], "b": ["x", "NA", None, ""]}),
+        ('a,b\n"1","x"\n"","NA"\n"3",""\n', {"a": [1, None, 3], "b": ["x", "NA", ""]}),
+        ("a\n1\n\n2\n\n", {"a": [1, None, 2, None]}),
+        ("\n\na\n1\n\n2\n", {"a": [1, 2]}),
+        ("a,b\n1,2\n\n3,4\n", {"a": [1, 3], "b": [2, 4]}),
+    ],
+)
+def test_nulls_of_other_csv_files(tmp_path, text, expected):
+    assert from_csv(tmp_path, text).to_pydict() == expected
+
+
+def test_nulls_of_csv_in_several_blocks(tmp_path):
+    """The columns of text and the other columns are read separately if the others have null words."""
+    rows = [("NA" if i % 7 == 0 else str(i), "" if i % 3 else '""') for i in range(200_000)]
+    table = from_csv(tmp_path, "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert table["a"].to_pylist() == [None if a == "NA" else int(a) for a, _ in rows]
+    assert table["b"].to_pylist() == [None if b == "" else "" for _, b in rows]
+
+
+def test_a_given_type_with_null_words_in_csv(tmp_path):
+    schema = pa.schema([("a", pa.decimal128(10, 2)), ("b", pa.large_string())])
+    table = from_csv(tmp_path, 'a,b\n1,x\nNA,NA\n"",\n4,""\n', schema=schema)
+    assert table.to_pydict() == {"a": [1, None, None, 4], "b": ["x", "NA", None, ""]}
+
+
 def test_random_csv_columns_keep_their_values(tmp_path):
     """Each value is stored as its text, or as a number that is equal to it."""
     seeded = random.Random(7)
