@@ -14,6 +14,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.column_paths import Path, resolve_column, resolve_column_or_text
+from orcidx.predicate.decimal_digits import all_with_enough_digits
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.predicate.external import Relaxation
@@ -275,6 +276,10 @@ class _Binder:
         expression = node.expression if largest is None else largest
         names = [path[0] for path in node.columns or ()]
         expression, tried = taken_out(expression, names) if node.tries else (expression, ())
+        if node.columns is not None:
+            kinds = {name: kind for name, _, kind in nested}
+            types = [(name, kinds.get(name) or self.computed.field(name).type) for name in dict.fromkeys(names)]
+            expression, tried = all_with_enough_digits(expression, tried, pa.schema(types))
         return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
 
 

@@ -12,8 +12,8 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import computed_table
+from orcidx.predicate.decimal_digits import not_evaluated, with_enough_digits
 from orcidx.predicate.nodes import Op
 from orcidx.predicate.tried_casts import taken_out
 
@@ -96,7 +96,7 @@ def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
     # empty_table() does not support unions
     table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))
     try:
-        result = computed_table(sides, table)
+        result = computed_table([with_enough_digits(side, schema) for side in sides], table)
     except pa.ArrowException as error:
-        raise InvalidQuery(f"pyarrow cannot evaluate {', '.join(map(str, sides))}: {error}") from error
+        raise not_evaluated(", ".join(map(str, sides)), error) from error
     return [pa.types.is_floating(kind) for kind in result.schema.types]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.predicate.arrow_expression import computed_table
+from orcidx.predicate.decimal_digits import not_evaluated
 from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.literals import domain_of, point_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, External, Leaf, Op
@@ -156,7 +157,7 @@ def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -
     try:
         return computed_table([expression], table).column(0).combine_chunks()
     except pa.ArrowException as error:
-        raise InvalidQuery(f"pyarrow cannot evaluate {expression}: {error}") from error
+        raise not_evaluated(str(expression), error) from error
 
 
 def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from orcidx.predicate.arrow_expression import TRIED, expression_of_form, metadata_pairs, serialized_form
 
-__all__ = ["TriedCast", "taken_out", "tried_cast", "values_that_fit"]
+__all__ = ["TriedCast", "expression_of_tokens", "taken_out", "tried_cast", "values_that_fit"]
 
 _POSSIBLE = (
     (pa.types.is_integer, "^-?[0-9a-fA-FxX]+$"),
@@ -61,14 +61,14 @@ def taken_out(expression: pc.Expression, names: Collection[str]) -> tuple[pc.Exp
             name = f"TRY_CAST {len(found)} AS {kind}"
             while name in names:
                 name += "_"
-            found.append(TriedCast(name, _expression(value, batch), kind))
+            found.append(TriedCast(name, expression_of_tokens(value, batch), kind))
             open_calls[-1].append((b"field_ref", name.encode()))
         else:
             open_calls[-1].append(token)
-    return _expression(open_calls[0], batch), tuple(found)
+    return expression_of_tokens(open_calls[0], batch), tuple(found)
 
 
-def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.Expression:
+def expression_of_tokens(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.Expression:
     """Restores an Expression from its nodes. The literals of the nodes are in ``batch`` (see ``arrow_expression``)."""
     batch = batch.replace_schema_metadata(pa.KeyValueMetadata(tokens))
     form = pa.BufferOutputStream()
