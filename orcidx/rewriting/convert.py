@@ -25,7 +25,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRang
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
-from orcidx.rewriting.csv_rows import open_csv
+from orcidx.rewriting.csv_rows import BLOCK_BYTES, open_csv
 from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.encoding import SinkFile
 from orcidx.rewriting.json_rows import open_json
@@ -173,7 +173,7 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
             )
         yield schema, _checked(batches, source.name, kind), texts
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise CorruptFile(f"the file cannot be read as {kind}: {error}", file=source.name) from error
+        raise _unreadable(error, source.name, kind) from error
     finally:
         reader.close()
 
@@ -210,10 +210,16 @@ def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterato
         try:
             batch = next(batches, None)
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-            raise CorruptFile(f"the file cannot be read as {kind}: {error}", file=name) from error
+            raise _unreadable(error, name, kind) from error
         if batch is None:
             return
         yield batch
+
+
+def _unreadable(error: Exception, name: str, kind: str) -> CorruptFile | Unsupported:
+    if "straddling object" in str(error):
+        return Unsupported(f"a row has more than {BLOCK_BYTES >> 20} MiB, so it cannot be read as {kind}", file=name)
+    return CorruptFile(f"the file cannot be read as {kind}: {error}", file=name)
 
 
 # ---------------------------------------------------------------------- writing

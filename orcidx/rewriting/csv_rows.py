@@ -15,7 +15,10 @@ import pyarrow.csv
 
 from orcidx.rewriting.exact_numbers import is_exact_double
 
-__all__ = ["open_csv"]
+__all__ = ["BLOCK_BYTES", "open_csv"]
+
+BLOCK_BYTES = 1 << 24
+"""The number of bytes that pyarrow parses at once. pyarrow refuses a row that is longer."""
 
 # The texts that pyarrow reads as null by default, without the texts for NaN. The texts for NaN are read as the double
 # NaN. In columns of text, only an empty value without quotes is null.
@@ -105,7 +108,10 @@ class _CsvFile:
 
     def _opened(self, types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
         convert = pyarrow.csv.ConvertOptions(column_types=dict(types), **more)
-        return pyarrow.csv.open_csv(self._open_file(), parse_options=self._parse, convert_options=convert)
+        read = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
+        return pyarrow.csv.open_csv(
+            self._open_file(), read_options=read, parse_options=self._parse, convert_options=convert
+        )
 
 
 @dataclass

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from orcidx.errors import CorruptFile
+from orcidx.rewriting import csv_rows
 from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_json"]
@@ -71,17 +72,19 @@ def open_json(
 
 
 def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
-    return (_OPEN or pyarrow.json.read_json)(pa.PythonFile(open_file(), mode="r")).schema
+    read = pyarrow.json.ReadOptions(block_size=csv_rows.BLOCK_BYTES)
+    return (_OPEN or pyarrow.json.read_json)(pa.PythonFile(open_file(), mode="r"), read_options=read).schema
 
 
 def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
     """Returns the batches that pyarrow reads. If ``schema`` names a column, the column is read in the type that
     ``schema`` gives."""
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
+    read = pyarrow.json.ReadOptions(block_size=csv_rows.BLOCK_BYTES)
     if _OPEN is None:
-        yield from pyarrow.json.read_json(file, parse_options=options).to_batches()
+        yield from pyarrow.json.read_json(file, read_options=read, parse_options=options).to_batches()
     else:
-        yield from _OPEN(file, parse_options=options)
+        yield from _OPEN(file, read_options=read, parse_options=options)
 
 
 def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ import pytest
 
 import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
+from orcidx.rewriting import csv_rows
 from orcidx.rewriting.convert import convert
 
 
@@ -41,6 +42,13 @@ def test_doubtful_values_of_csv_stay_text(tmp_path, value):
     assert from_csv(tmp_path, f"a\n{value}\n")["a"].to_pylist() == [value]
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """pyarrow parses 1 MiB at once."""
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_the_whole_file_is_asked_not_its_first_block(tmp_path):
     first = "1234567,1234567,true\n" * 60_000  # longer than the first block, from which pyarrow infers types
     found = from_csv(tmp_path, f"a,b,c\n{first}007,1.5,1\n")
@@ -98,6 +106,7 @@ def test_nulls_of_other_csv_files(tmp_path, text, expected):
     assert from_csv(tmp_path, text).to_pydict() == expected
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_nulls_of_csv_in_several_blocks(tmp_path):
     """The columns of text and the other columns are read separately if the others have null words."""
     rows = [("NA" if i % 7 == 0 else str(i), "" if i % 3 else '""') for i in range(200_000)]
@@ -175,6 +184,22 @@ def test_two_columns_of_one_name_do_not_become_json(tmp_path):
         assert not (tmp_path / "b.jsonl").exists()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_long_rows(tmp_path, suffix):
+    """Rows of more than 1 MiB were refused as damage."""
+    for size, fits in ((3_000_000, True), (40_000_000, False)):
+        table = pa.table({"s": ["a", "x" * size, "b"]})
+        orcidx.write_table(table, tmp_path / "a.orc")
+        convert(tmp_path / "a.orc", tmp_path / f"a.{suffix}", overwrite=True)
+        if fits:
+            convert(tmp_path / f"a.{suffix}", tmp_path / "b.orc")
+            assert orcidx.read_table(tmp_path / "b.orc").equals(table)
+        else:
+            with pytest.raises(Unsupported, match="a row has more than 16 MiB"):
+                convert(tmp_path / f"a.{suffix}", tmp_path / "c.orc")
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
     lines = [json.dumps({"a": number}) for number in range(200_000)] + ['{"a": 1, "late": 2}']
     with pytest.raises(CorruptFile, match="late"):
