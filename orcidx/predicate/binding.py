@@ -277,8 +277,8 @@ class _Binder:
         names = [path[0] for path in node.columns or ()]
         expression, tried = taken_out(expression, names) if node.tries else (expression, ())
         if node.columns is not None:
-            kinds = {name: kind for name, _, kind in nested}
-            types = [(name, kinds.get(name) or self.computed.field(name).type) for name in dict.fromkeys(names)]
+            kinds = {field.name: field.type for field in self.computed} | {name: kind for name, _, kind in nested}
+            types = [(name, kinds[name]) for name in dict.fromkeys(names)]
             expression, tried = all_with_enough_digits(expression, tried, pa.schema(types))
         return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
 
