@@ -116,9 +116,14 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """Returns the form of a name that is compared with other names. If the options ignore case, this form is in lower
-    case. A path to a field in a struct is returned unchanged, because it never equals a name."""
-    return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
+    """Returns the form of a name that is compared with other names. A path of one name is the same as the name. If the
+    options ignore case, this form is in lower case. A path to a field in a struct is returned unchanged, because it
+    never equals a name."""
+    if not isinstance(path, str):
+        if len(path) != 1:
+            return tuple(path)
+        path = path[0]
+    return path if options.case_sensitive else path.casefold()
 
 
 def _is_rows(tree: OrcType) -> bool:

@@ -126,6 +126,21 @@ def test_a_partition_stands_before_a_column_of_the_file(tmp_path):
     assert orcidx.scan(tmp_path, where="text = 'v0'").count_rows() == 0
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
+    """The path ``("text",)`` returned the values of the file if there was only one file, and ``("day",)`` was not
+    found. Engines and totals give paths."""
+    for number in range(files):
+        write(tmp_path / f"text=other/day={number}" / "a.orc", 0, 2)
+    table = orcidx.scan(tmp_path, [("day",), "id", ("text",)], where="id = 1").to_table()
+    assert table.to_pydict() == {"day": [*range(files)], "id": [1] * files, "text": ["other"] * files}
+    totals = orcidx.aggregate(tmp_path, {"n": "count(*)", "last": "max(text)"}, "id < 2", "day")
+    assert totals.to_pydict() == {"day": [*range(files)], "n": [2] * files, "last": ["other"] * files}
+    assert orcidx.dataset(tmp_path).to_table(["text", "day"])["text"].to_pylist() == ["other", "other"] * files
+    top = orcidx.scan(tmp_path, ["id"], top=[("day", "desc"), ("id", "desc")], limit=1)
+    assert top.to_table().to_pydict() == {"id": [1]}
+
+
 @pytest.mark.parametrize(
     ("where", "files", "rows"),
     [
