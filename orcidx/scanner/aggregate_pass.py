@@ -205,8 +205,10 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """Returns the request with the columns of the plan in place of its own columns."""
-    return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
+    """Returns the request with the columns of the plan in place of its own columns. The request adds the column of file
+    names itself."""
+    columns = tuple(path for path in dict.fromkeys(plan.paths.values()) if path != (request.file_path,))
+    return replace(request, columns=columns, row_numbers=None)
 
 
 def _add_file(

@@ -49,7 +49,8 @@ Rank = tuple[int, Any]
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
     """Returns the sort keys, with the column names spelled as in the schema. Raises ``InvalidQuery`` for an unknown
     column, and for a column whose type cannot be sorted."""
-    asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
+    columns = tuple(dict.fromkeys((key.column,) for key in order if key.column != request.file_path))
+    asked = replace(request, columns=columns, row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
         with open_job(jobs[0], asked, ScanMetrics()) as file:
@@ -229,7 +230,7 @@ class TopPass:
         """The wanted columns and the sort keys."""
         if request.columns is None:
             return None
-        there = {column_path(column) for column in request.columns}
+        there = {column_path(column) for column in request.columns} | {(request.file_path,)}
         return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
 
     def rows(self, schema: pa.Schema) -> pa.Table:

@@ -325,6 +325,19 @@ def test_partitions_give_groups_without_reading(tmp_path: Path, saves: Callable[
         assert origins(found) == {"file statistics": 6}
 
 
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("where", [None, "v >= 0", "v > 0", "path like '%.orc'"])
+def test_totals_of_the_column_of_file_names(tmp_path: Path, files: int, where: str | None) -> None:
+    names = [str(tmp_path / f"{number}.orc") for number in range(files)]
+    for number, name in enumerate(names):
+        orcidx.write_table(pa.table({"v": [number, number + 1]}), name)
+    found = orcidx.aggregate(tmp_path, {"n": "count(*)", "v": "max(v)"}, where, "path", file_path="path")
+    counts = [1 if where == "v > 0" and not number else 2 for number in range(files)]
+    assert found.to_pydict() == {"path": names, "n": counts, "v": [*range(1, files + 1)]}
+    found = orcidx.aggregate(tmp_path, {"last": "max(path)", "n": "count(path)"}, where, file_path="path")
+    assert found.to_pydict() == {"last": names[-1:], "n": [sum(counts)]}
+
+
 @pytest.mark.parametrize("where", [None, "v > 0", "v > 0 and v < 9", "v is not null"])
 def test_a_partition_of_an_empty_file_is_no_group(tmp_path: Path, where: str | None) -> None:
     for day, values in enumerate(([1, 2], [])):

@@ -244,6 +244,16 @@ def test_no_splits_and_no_stripes_of_an_order(tmp_path) -> None:
         next(scan.stripes())
 
 
+@pytest.mark.parametrize("columns", [None, ["id"]])
+def test_rows_are_sorted_by_the_names_of_their_files(tmp_path, columns: list[str] | None) -> None:
+    for number in range(3):
+        orcidx.write_table(pa.table({"id": [number, number + 10]}), tmp_path / f"{number}.orc")
+    scan = orcidx.scan(tmp_path, columns, top=[("file", "desc"), "id"], limit=3, file_path="file")
+    assert scan.to_table()["id"].to_pylist() == [2, 12, 1]
+    assert scan.to_table().column_names == ["id", "file"]
+    assert orcidx.scan(tmp_path / "1.orc", top=["file"], limit=1, file_path="file").to_table()["id"].to_pylist() == [1]
+
+
 def test_dates_that_python_lacks_are_bounds_too(tmp_path) -> None:
     days = pa.array([2**31 - 1, -(2**31), 5, 6] * 100, pa.int32()).cast(pa.date32())
     orcidx.write_table(pa.table({"day": days}), tmp_path / "a.orc", row_index_stride=10)
