@@ -161,11 +161,12 @@ class _Scans:
         if batch_size is not None:
             options = options.override(batch_size=batch_size)
         added = {request.file_path, request.row_numbers}
+        tested = replace(request, where=where).tests_file_path
         request = replace(
             request,
             columns=_narrowed(request.columns, [name for name in needed if name not in added]),
             where=where,
-            file_path=request.file_path if request.file_path in needed else None,
+            file_path=request.file_path if request.file_path in needed or tested else None,
             row_numbers=request.row_numbers if request.row_numbers in needed else None,
             options=options,
         )

@@ -87,7 +87,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
     def to_table(self) -> pa.Table:
         """All rows as a table."""
         if not self._schema.names and not self._projected.names:
-            return self._scan.to_table()
+            return self._scan.to_table().select([])
         return pa.Table.from_batches(self.to_batches(), self._projected)
 
     def head(self, num_rows: int) -> pa.Table:
@@ -166,7 +166,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
                 if isinstance(self._columns, Mapping):
                     yield from _computed(batch, self._columns)
                 else:
-                    yield batch if self._columns is None else batch.select(self._columns)
+                    # The scan may also return the column of file names, if only the condition uses it.
+                    yield batch.select(self._schema.names if self._columns is None else self._columns)
 
 
 def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:

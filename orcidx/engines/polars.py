@@ -209,7 +209,8 @@ class _Source:
         columns, file_path, row_numbers = request.columns, request.file_path, request.row_numbers
         if with_columns is not None and columns is None:
             columns = tuple((name,) for name in with_columns if name not in (file_path, row_numbers))
-            file_path = file_path if file_path in with_columns else None
+            tested = replace(request, where=where).tests_file_path
+            file_path = file_path if file_path in with_columns or tested else None
             row_numbers = row_numbers if row_numbers in with_columns else None
         options = request.options
         if batch_size is not None:

@@ -18,7 +18,8 @@ from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.planner.schema_mapping import choose_fields
-from orcidx.predicate import Predicate
+from orcidx.predicate import Constant, External, Predicate
+from orcidx.predicate.fold import parts
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
@@ -92,6 +93,18 @@ class ScanRequest:
         use it."""
         name = None if self.where is None else self.file_path
         return replace(self, columns=(), row_numbers=None, file_path=name)
+
+    @property
+    def tests_file_path(self) -> bool:
+        """Whether the condition may use the column of file names."""
+        if self.file_path is None:
+            return False
+        used = (
+            part.columns if isinstance(part, External) else (part.path,)
+            for part in parts(self.where)
+            if not isinstance(part, Constant)
+        )
+        return any(paths is None or any(path[0] == self.file_path for path in paths) for paths in used)
 
     def _options_with(self, rows: int) -> ReadOptions:
         return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)

@@ -427,6 +427,29 @@ def test_scan_polars_with_added_columns(folder):
     assert frame.to_dict(as_series=False) == {"id": [3 * ROWS - 2, 3 * ROWS - 1], "row_number": [ROWS - 2, ROWS - 1]}
 
 
+def test_conditions_on_file_names_that_are_not_shown(folder, table, monkeypatch):
+    """The condition of the dataset still has the column of file names if a query does not ask for the column."""
+    here = f"path = '{folder / 'year=2021' / 'a.orc'}'"
+    wanted = table["id"].to_pylist()[ROWS : 2 * ROWS]
+    rows = orcidx.dataset(folder, where=here, file_path="path")
+    filtered = orcidx.dataset(folder, file_path="path").filter(pc.match_substring(pc.field("path"), "year=2021"))
+    for each in (rows, filtered):
+        assert each.to_table(["id"])["id"].to_pylist() == wanted
+        assert each.to_table([]).shape == (ROWS, 0)
+        assert each.scanner(schema=pa.schema([("id", pa.int64())])).to_table().to_pydict() == {"id": wanted}
+        assert each.count_rows(pc.field("id") >= wanted[5]) == ROWS - 5
+        assert each.head(2, columns=["year"]).to_pydict() == {"year": [2021, 2021]}
+        assert each.take([3], columns=["id"]).to_pydict() == {"id": [wanted[3]]}
+    for reader in ("", "none"):
+        monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
+        lazy = orcidx.scan_polars(folder, where=here, file_path="path")
+        assert lazy.select("id").collect()["id"].to_list() == wanted
+        assert lazy.filter(pl.col("id") >= wanted[5]).select(pl.len()).collect().item() == ROWS - 5
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "named", folder, where=here, file_path="path")
+    assert connection.sql("SELECT count(*), min(id) FROM named").fetchall() == [(ROWS, wanted[0])]
+
+
 # ---------------------------------------------------------------------- capsules
 
 
