@@ -39,6 +39,15 @@ class Wanted:
         """Whether the minimum or the maximum is computed."""
         return self.minimum or self.maximum
 
+    def __or__(self, other: Wanted) -> Wanted:
+        """The totals of both."""
+        return Wanted(
+            self.sum or other.sum,
+            self.minimum or other.minimum,
+            self.maximum or other.maximum,
+            self.order or other.order,
+        )
+
 
 def wanted_of(aggregates: Iterable[Aggregate], column: str) -> Wanted:
     """Returns the totals of a column that these aggregates need."""

@@ -112,11 +112,13 @@ def _known_totals(
     if not whole:
         jobs_left, notes = indexes.plan(jobs, request, totalled=heads)
         return KnownTotals(jobs_left, notes=notes)
-    columns = {
-        plan.paths[name][0]: TotalledColumn(plan.types[name], plan.wanted[name])
-        for name in plan.totalled
-        if plan.paths[name][0] not in constants
-    }
+    columns: dict[str, TotalledColumn] = {}
+    for name in plan.totalled:
+        head, wanted = plan.paths[name][0], plan.wanted[name]
+        if head not in constants:
+            # Without regard to case, several spellings name the same column.
+            wanted = wanted | columns[head].wanted if head in columns else wanted
+            columns[head] = TotalledColumn(plan.types[name], wanted)
     return indexes.totals(jobs, request, columns)
 
 

@@ -88,6 +88,30 @@ def test_they_equal_those_of_the_files(directory: Path, where: Any, by: Any) -> 
     )
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"s": "sum(big)", "m": "min(BIG)"},
+        {"m": "min(BIG)", "s": "sum(big)"},
+        {"q": "quantile_disc(big, 0.5)", "n": "count(BIG)"},
+        {"m": "max(text)", "n": "count(TEXT)"},
+        {"s": "sum(X)", "n": "count(x)"},
+    ],
+    ids=str,
+)
+def test_two_spellings_of_a_column(tmp_path: Path, asked: dict[str, str]) -> None:
+    """The catalog must prove the totals of all spellings of a column. It proves no sum beyond 64 bits, no maximum of
+    long texts, and no totals of NaN."""
+    for number in range(2):
+        columns = {"Big": [2**62] * 3, "Text": ["a", "b", "c" * 3000], "x": [1.5, 2.5, float("nan")]}
+        orcidx.write_table(pa.table(columns), tmp_path / f"{number}.orc")
+    index_here(tmp_path, {"bitmap": {"Text": {}}})
+    found = orcidx.aggregate(tmp_path, asked, case_sensitive=False)
+    plain = orcidx.aggregate(tmp_path, asked, case_sensitive=False, indexes="none")
+    assert str(found.to_pylist()) == str(plain.to_pylist())
+    assert "catalog" not in origins(found)
+
+
 def test_a_range_opens_the_files_at_its_ends(directory: Path, saves: Callable[..., bool]) -> None:
     asked = {"n": "count(*)", "s": "sum(i)", "m": "avg(i)", "lo": "min(i)"}
     found = orcidx.aggregate(directory, asked, "t between 120 and 920", "p")
