@@ -164,7 +164,11 @@ class _Scans:
         tested = replace(request, where=where).tests_file_path
         request = replace(
             request,
-            columns=_narrowed(request.columns, [name for name in needed if name not in added]),
+            columns=_narrowed(
+                request.columns,
+                [name for name in needed if name not in added],
+                case_sensitive=options.case_sensitive,
+            ),
             where=where,
             file_path=request.file_path if request.file_path in needed or tested else None,
             row_numbers=request.row_numbers if request.row_numbers in needed else None,
@@ -292,17 +296,17 @@ def _both(kept: pc.Expression | None, filter: pc.Expression | None) -> pc.Expres
     return kept & filter
 
 
-def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
+def _narrowed(columns: Any, names: Sequence[str], *, case_sensitive: bool) -> tuple[str | tuple[str, ...], ...]:
     """Limits the columns of a scan to the columns in ``names``. ``columns`` has the names or the paths into structs
     that were given to the scan. None means all columns. A path is kept if its first name is in ``names``."""
     if columns is None:
         return tuple((name,) for name in names)
+    letters = str if case_sensitive else str.casefold
+    wanted = frozenset(map(letters, names))
     kept = []
     for path in columns:
-        top = next((name for name in names if path in (name, (name,)) or path[0] == name), None)
-        if top is None and isinstance(path, str):
-            top = next((name for name in names if path.startswith(f"{name}.")), None)
-        if top is not None:
+        name = letters(path if isinstance(path, str) else path[0])
+        if name in wanted or (isinstance(path, str) and any(name.startswith(f"{one}.") for one in wanted)):
             kept.append(path)
     return tuple(kept)
 

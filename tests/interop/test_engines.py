@@ -311,6 +311,15 @@ def test_a_narrowed_dataset(folder, table):
     assert found.to_pydict() == {"row_number": [ROWS - 3, ROWS - 2, ROWS - 1]}
 
 
+def test_a_narrowed_dataset_without_regard_to_case(tmp_path):
+    orcidx.write_table(pa.table({"Id": [1, 2], "At": [{"X": 3, "y": 4}] * 2, "n": [5, 6]}), tmp_path / "a.orc")
+    columns = ["ID", "at.x", ("N",)]
+    rows = orcidx.dataset(tmp_path / "a.orc", columns=columns, where="iD > 1", case_sensitive=False)
+    assert rows.to_table().to_pydict() == {"Id": [2], "At": [{"X": 3}], "n": [6]}
+    assert rows.to_table(["At"], filter=pc.field("n") > 5).to_pydict() == {"At": [{"X": 3}]}
+    assert rows.count_rows(pc.field("Id") > 1) == 1
+
+
 # ---------------------------------------------------------------------- engines
 
 
