@@ -26,8 +26,9 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import STRING_KINDS, arrow_type
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type
 from orcidx.paimon import bloom_filter
+from orcidx.paimon.data_types import TEXTS, parse_type
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import (
@@ -251,21 +252,43 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
     if not indexed:
         return frozenset()
     open_in = open_questions(known, predicate, options)
+    texts = {
+        key: known.catalog.statistics[key].is_valid().to_numpy(zero_copy_only=False)
+        for key in known.catalog.statistics
+        if key.node.kind in STRING_KINDS
+    }
     bound: dict[tuple[Any, tuple[tuple[str, str], ...]], BoundPredicate] = {}
     out = []
     for file, row in indexed:
-        types = tuple(known.types_of(row).items())
+        types = known.types_of(row)
+        compared = _compared_types(types, {key.column: key.node for key, has in texts.items() if has[file]})
         asked = open_in[file]
-        key = (id(asked), types)
+        key = (id(asked), tuple(compared.items()))
         if key not in bound:
-            bound[key] = bind_to_index(asked, dict(types), options)
+            bound[key] = bind_to_index(asked, compared, options)
         try:
-            index = read_file_index(row["embedded"], types=dict(types), rows=int(known.rows[file]))
+            index = read_file_index(row["embedded"], types=types, rows=int(known.rows[file]))
         except CorruptFile:  # the scan reports the damage later
             continue
         if index.evaluate(bound[key]).is_empty:
             out.append(file)
     return frozenset(out)
+
+
+def _compared_types(types: Mapping[str, str], nodes: Mapping[str, OrcType]) -> dict[str, str]:
+    """The types in which a scan compares the columns of an index. ``nodes`` has the text columns of the file.
+
+    A scan ignores the trailing spaces of CHAR columns. The index of a CHAR column has the type STRING, and its keys
+    have these spaces. A text column is left out if its type in the file is not known.
+    """
+    found = {}
+    for name, kind in types.items():
+        node = nodes.get(name)
+        if node is not None:
+            found[name] = f"CHAR({node.max_length})" if node.kind is TypeKind.CHAR else "STRING"
+        elif name.endswith("]") or parse_type(kind).root not in TEXTS:  # the name of a map's key ends with "]"
+            found[name] = kind
+    return found
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:

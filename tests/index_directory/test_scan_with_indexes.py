@@ -288,3 +288,22 @@ def test_a_column_that_is_named_like_a_key_of_a_map_is_indexed(
     skipped = [str(one) for one in orcidx.scan(tmp_path, where=where).explain().to_dict()["files"]]
     assert any("Paimon bitmap index" in one for one in skipped)
     assert orcidx.paimon.build_file_index(tmp_path / "x.orc", spec).evaluate(where).rows == BitMap([1])
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bloom-filter", "range-bitmap"])
+@pytest.mark.parametrize("embedded_bytes", [0, 100_000])
+@pytest.mark.parametrize("char", ["stored", "padded", "trimmed"])
+def test_an_index_of_a_char_column(tmp_path: Path, kind: str, embedded_bytes: int, char: str) -> None:
+    """The keys of the index are padded with spaces, and its type is STRING. A scan compares values of CHAR without
+    their trailing spaces."""
+    values = ["A", "b", "A ", "zz", None]
+    orcidx.write_table(pa.table({"c": values, "s": values}), tmp_path / "a.orc", types={"c": "char(5)"})
+    index_here(tmp_path, {kind: {"c": {}, "s": {}}}, embedded_bytes=embedded_bytes)
+    conditions: list[Any] = ["c = 'A'", "c IN ('A', 'x')", "c <> 'A'", "c > 'A'", "c <= 'A'", "c = 'b' AND s = 'b'"]
+    conditions += [pc.field("c") == "A", pc.field("c").isin(["A", "x"]), pc.field("c") <= "A", "s = 'A'", "s <> 'A'"]
+    for where in conditions:
+        scan = orcidx.scan(tmp_path, where=where, char=char)  # type: ignore[arg-type]
+        plain = orcidx.scan(tmp_path, where=where, char=char, indexes="none")  # type: ignore[arg-type]
+        assert scan.to_table().equals(plain.to_table()), where
+        assert scan.count_rows() == plain.count_rows()
+    assert orcidx.scan(tmp_path, where="c = 'A'").count_rows() == 2
