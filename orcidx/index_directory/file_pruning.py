@@ -26,7 +26,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type
+from orcidx.orc.types import STRING_KINDS, arrow_type
 from orcidx.paimon import bloom_filter
 from orcidx.paimon.data_types import TEXTS, parse_type
 from orcidx.paimon.file_index import read_file_index
@@ -109,6 +109,30 @@ class KnownFiles:
         """Paimon's types of the columns in the index of a file. ``row`` is the file's row in the catalog."""
         types = {one["column"]: one["type"] for one in row["indexes"] or ()}
         return {name: kind for name, kind in types.items() if not self.partitions.hides(name)}
+
+    @cached_property
+    def _texts(self) -> list[tuple[StatisticsKey, Bools]]:
+        """The text columns with their types, and the files that have them."""
+        statistics = self.catalog.statistics.items()
+        texts = ((key, kept) for key, kept in statistics if key.node.kind in STRING_KINDS)
+        return [(key, kept.is_valid().to_numpy(zero_copy_only=False)) for key, kept in texts]
+
+    def compared_types(self, types: Mapping[str, str], file: int) -> dict[str, str]:
+        """The types in which the columns of a file's index are compared. ``types``: the types of these columns in the
+        index.
+
+        The index of a CHAR column has the type STRING, and its keys have trailing spaces. A scan ignores these spaces.
+        So the type of a text column is taken from the statistics. If they do not have the column, it is left out.
+        """
+        nodes = {key.column: key.node for key, has in self._texts if has[file]}
+        found = {}
+        for name, kind in types.items():
+            node = nodes.get(name)
+            if node is not None:
+                found[name] = f"CHAR({node.max_length})" if node.kind is TypeKind.CHAR else "STRING"
+            elif name.endswith("]") or parse_type(kind).root not in TEXTS:  # the name of a map's key ends with "]"
+                found[name] = kind
+        return found
 
 
 @dataclass(frozen=True)
@@ -252,16 +276,11 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
     if not indexed:
         return frozenset()
     open_in = open_questions(known, predicate, options)
-    texts = {
-        key: known.catalog.statistics[key].is_valid().to_numpy(zero_copy_only=False)
-        for key in known.catalog.statistics
-        if key.node.kind in STRING_KINDS
-    }
     bound: dict[tuple[Any, tuple[tuple[str, str], ...]], BoundPredicate] = {}
     out = []
     for file, row in indexed:
         types = known.types_of(row)
-        compared = _compared_types(types, {key.column: key.node for key, has in texts.items() if has[file]})
+        compared = known.compared_types(types, file)
         asked = open_in[file]
         key = (id(asked), tuple(compared.items()))
         if key not in bound:
@@ -273,22 +292,6 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
         if index.evaluate(bound[key]).is_empty:
             out.append(file)
     return frozenset(out)
-
-
-def _compared_types(types: Mapping[str, str], nodes: Mapping[str, OrcType]) -> dict[str, str]:
-    """The types in which a scan compares the columns of an index. ``nodes`` has the text columns of the file.
-
-    A scan ignores the trailing spaces of CHAR columns. The index of a CHAR column has the type STRING, and its keys
-    have these spaces. A text column is left out if its type in the file is not known.
-    """
-    found = {}
-    for name, kind in types.items():
-        node = nodes.get(name)
-        if node is not None:
-            found[name] = f"CHAR({node.max_length})" if node.kind is TypeKind.CHAR else "STRING"
-        elif name.endswith("]") or parse_type(kind).root not in TEXTS:  # the name of a map's key ends with "]"
-            found[name] = kind
-    return found
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:

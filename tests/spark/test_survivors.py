@@ -12,6 +12,7 @@ import pytest
 from indexed_directory import index_here
 from pyarrow import orc
 
+import orcidx
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.store import IndexStore
@@ -51,6 +52,18 @@ def survivors_of(root: Path, where: str, share: float = 1.0) -> SurvivingFiles:
         for store, positions in files.stores()
     )
     return found
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bloom-filter", "range-bitmap"])
+@pytest.mark.parametrize("embedded_bytes", [0, 100_000])
+def test_indexes_of_char_columns_rule_out_no_file(tmp_path: Path, kind: str, embedded_bytes: int) -> None:
+    """ORC Java returns values of CHAR without their trailing spaces. The keys of the indexes have these spaces."""
+    for name, types in (("char", {"city": "char(4)"}), ("text", {})):
+        table = pa.table({"id": range(100), "city": ["a", *["b"] * 98, "z"]})
+        orcidx.write_table(table, tmp_path / f"{name}.orc", types=types)
+    index_here(tmp_path, {kind: {"city": {}}}, embedded_bytes=embedded_bytes)
+    assert survivors_of(tmp_path, "city = 'b'").ruled_out.tolist() == [False, False]
+    assert survivors_of(tmp_path, "city = 'c'").ruled_out.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("given", ["", "/part=a%20b", "/part=*/x*", "/part=1/ü 1.orc", "/[x]"])

@@ -366,7 +366,10 @@ def _ask_file_indexes(
 
     def answer(number: int) -> bool | None:
         stored = stored_index(known, number, indexed)
-        return None if stored is None else question.rules_out(stored, number, int(rows[number]))
+        if stored is None:
+            return None
+        stored = replace(stored, types=known.compared_types(stored.types, number))  # without CHAR columns
+        return question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:
         now, rest = rest[: cost.concurrent], rest[cost.concurrent :]
