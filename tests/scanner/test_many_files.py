@@ -208,6 +208,20 @@ def test_the_example_files_scan_as_one(golden_orc):
     assert table.drop_columns(["file_path"]).slice(0, single[0].num_rows).equals(single[0])
 
 
+@pytest.mark.parametrize("stored", [{}, {"p": [1, 1, 1]}, {"p": [{"q": 1}] * 3}])
+def test_totals_and_paths_of_the_partition_column_of_one_file(tmp_path, stored):
+    """The value of the directory replaces a stored column of the same name, also if a name is given as a path."""
+    (tmp_path / "p=2").mkdir()
+    orcidx.write_table(pa.table({"x": [1, 2, 3], **stored}), tmp_path / "p=2" / "a.orc")
+    rows = [{"x": x, "p": 2} for x in (1, 2, 3)]
+    assert orcidx.scan(tmp_path, [("x",), ("p",)]).to_table().to_pylist() == rows
+    assert orcidx.scan(tmp_path, [("p",)]).to_table().to_pylist() == [{"p": 2}] * 3
+    assert orcidx.dataset(tmp_path).to_table(["p"]).to_pylist() == [{"p": 2}] * 3
+    assert orcidx.aggregate(tmp_path, {"s": "sum(p)", "m": "max(p)"}).to_pylist() == [{"s": 6, "m": 2}]
+    assert orcidx.aggregate(tmp_path, {"n": "max(x)"}, by="p").to_pylist() == [{"p": 2, "n": 3}]
+    assert orcidx.aggregate(tmp_path, {"n": "max(P)"}, "x < 3", case_sensitive=False).to_pylist() == [{"n": 2}]
+
+
 # ---------------------------------------------------------------------- options for single files
 
 
