@@ -264,15 +264,18 @@ def aggregate(
 
 
 def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """For each file, the values that the caller gave for the file's path."""
+    """For each file, the values that the caller gave for the file's path. A file that is listed several times gets them
+    each time."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
         return chosen
     numbers: dict[str, int] = {}
+    same: dict[Any, list[int]] = {}
     for number, source in enumerate(files):
         numbers.setdefault(source.name, number)
         if isinstance(source.location, str):
             numbers.setdefault(source.location, number)
+            same.setdefault(source.location, []).append(number)
     for what, by_path in given.items():
         for key, value in (by_path or {}).items():
             path = os.fspath(key)
@@ -281,7 +284,9 @@ def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | No
                 raise InvalidQuery(
                     f"{what} is given for {path!r}, which is not among the {len(files)} files of the scan"
                 )
-            chosen[number][what] = value
+            location = files[number].location
+            for one in same[location] if isinstance(location, str) else (number,):
+                chosen[one][what] = value
     return chosen
 
 

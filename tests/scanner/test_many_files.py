@@ -249,6 +249,15 @@ def test_selections_deletion_vectors_and_indexes_by_path(tree):
         orcidx.scan(files, selection={files[0]: RowSelection.all(5)}).to_table()
 
 
+def test_a_file_that_is_listed_twice_has_its_deletion_vector_twice(tree, monkeypatch):
+    monkeypatch.chdir(tree / "year=2023" / "city=no")
+    file = tree / "year=2023" / "city=no" / "0.orc"
+    for sources in ([file, file], ["0.orc", "./0.orc", file]):
+        for key in ("0.orc", file):
+            scan = orcidx.scan(sources, ["id"], deletion_vector={key: [0, 1]}, selection={str(file): range(5)})
+            assert scan.to_table().column("id").to_pylist() == [2, 3, 4] * len(sources)
+
+
 def test_a_damaged_file_index_keeps_the_rows(tree):
     file = next(tree.rglob("*.orc"))
     scan = orcidx.scan(file, where="text = 'v3'", file_index={file: b"no index"})
