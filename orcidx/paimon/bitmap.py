@@ -134,6 +134,10 @@ class _Layout:
         """Offset and length of each key's bitmap."""
         raise NotImplementedError
 
+    def places_padded(self, stem: bytes) -> list[tuple[int, int]]:
+        """Offset and length of the bitmap of each key that is ``stem`` with any number of trailing spaces."""
+        raise NotImplementedError
+
     def null_place(self) -> tuple[int, int] | None:
         """The offset and the length of the bitmap of nulls."""
         raise NotImplementedError
@@ -187,6 +191,9 @@ class _Layout1(_Layout):
     def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
         offsets = [self._by_key.get(key) for key in keys]
         return [None if offset is None else self.with_length(offset) for offset in offsets]
+
+    def places_padded(self, stem: bytes) -> list[tuple[int, int]]:
+        return [self.with_length(offset) for key, offset in self._by_key.items() if _is_padded(key, stem)]
 
     def null_place(self) -> tuple[int, int] | None:
         return None if self.nulls is None else self.with_length(self.nulls)
@@ -249,6 +256,15 @@ class _Layout2(_Layout):
         self._load([number for number in numbers if number >= 0])
         return [self._blocks[n].find(key) if n >= 0 else None for n, key in zip(numbers, keys)]
 
+    def places_padded(self, stem: bytes) -> list[tuple[int, int]]:
+        firsts = self._firsts.keys
+        first = max(bisect_right(firsts, stem) - 1, 0)
+        numbers = range(first, bisect_right(firsts, stem + b"!"))  # in ASCII, "!" follows the space
+        self._load(numbers)
+        blocks = [self._blocks[number] for number in numbers]
+        entries = (entry for block in blocks for entry in zip(block.keys, block.offsets, block.lengths))
+        return [(offset, length) for key, offset, length in entries if _is_padded(key, stem)]
+
     def null_place(self) -> tuple[int, int] | None:
         return self.nulls
 
@@ -261,6 +277,10 @@ class _Layout2(_Layout):
             raise CorruptFile(f"the blocks have {len(keys)} values, but the header says {self.values}")
         offsets = [offset for block in blocks for offset in block.offsets]
         return Entries(keys, offsets, [length for block in blocks for length in block.lengths])
+
+
+def _is_padded(key: Any, stem: bytes) -> bool:
+    return bool(key.startswith(stem)) and not key[len(stem) :].strip(b" ")
 
 
 def _listed(keys: Keys) -> list[Any]:
@@ -459,7 +479,10 @@ class BitmapIndex(BodyIndex):
             return Verdict.remain()
         if self.key_type.loses_digits:
             return Verdict.remain()
-        places = [place for place in self._layout.places(question.keys) if place is not None]
+        if question.stems:
+            places = [place for stem in question.stems for place in self._layout.places_padded(stem)]
+        else:
+            places = [place for place in self._layout.places(question.keys) if place is not None]
         bitmaps = self._layout.bitmaps(places)
         found = BitMap.union(*bitmaps) if bitmaps else BitMap()
         return Verdict.of(self.present() - found if question.negated else found, True)

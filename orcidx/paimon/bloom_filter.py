@@ -24,6 +24,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.bloom import add_bytes, add_integers, hash_bytes, hash_integer, may_hold
@@ -121,10 +123,21 @@ class BloomFilterBuilder:
             add_integers(self._bytes, self._functions, np.ascontiguousarray(bits))
         else:
             add_bytes(self._bytes, self._functions, *byte_buffers(values))
+            if self.data_type.root == "CHAR" and len(longer := _of_char(values, self.data_type.length)):
+                add_bytes(self._bytes, self._functions, *byte_buffers(longer))
 
     def finish(self) -> BloomFilterIndex:
         """The index of all added values."""
         return BloomFilterIndex(write(Contents(self._functions, bytes(self._bytes))), self.data_type)
+
+
+def _of_char(values: pa.Array, length: int) -> pa.Array:
+    """The values with spaces after the character ``length``, without these spaces. A filter has both forms, because a
+    condition on CHAR(``length``) ignores trailing spaces and looks up values of at most this length."""
+    longer = pc.and_(pc.greater(pc.binary_length(values), length), pc.ends_with(values, " "))
+    texts = [value.decode(errors="surrogateescape") for value in values.filter(longer).to_pylist()]
+    kept = [text[: max(length, len(text.rstrip(" ")))] for text in texts if len(text) > length]
+    return pa.array([text.encode(errors="surrogateescape") for text in kept], pa.large_binary())
 
 
 def check_type(data_type: DataType) -> None:

@@ -33,10 +33,14 @@ class NullTest:
 @dataclass(frozen=True)
 class Points:
     """Selects the rows whose key is one of ``keys``. If ``negated``, selects the rows that are not null and whose key
-    is not in ``keys``. ``keys`` must ascend without duplicates."""
+    is not in ``keys``. ``keys`` must ascend without duplicates.
+
+    If there are ``stems``, the rows whose key is one of them with any number of trailing spaces are selected, too. A
+    bloom filter can look up only ``keys``. Stems are not used if ``negated``."""
 
     keys: tuple[Key, ...]
     negated: bool = False
+    stems: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,10 +189,13 @@ class _Translator:
     def _points(self) -> Alternatives | None:
         negated = self.leaf.negated
         keys: set[Any] = set()
+        stems: set[bytes] = set()
         for literal in self.leaf.literals:
             if self.is_char:
                 # A comparison of CHAR(n) ignores trailing spaces, but the index contains each value with the trailing
-                # spaces that were written. So the literal is looked up with each possible number of spaces.
+                # spaces that were written. So the literal is looked up with each possible number of spaces. Values that
+                # are stored as strings may have more than n characters. They are found by the stem.
+                stems.add(literal)
                 spaces = (self.leaf.char_length or 0) - len(literal.decode(errors="replace"))
                 if spaces > _MOST_SPACES and not negated:
                     return None
@@ -198,7 +205,7 @@ class _Translator:
             if hits:
                 keys.update(self._zeros(key))
         exact = not self.is_char and not self.kind.loses_digits
-        return Alternatives((Points(tuple(sorted(keys)), negated),), exact)
+        return Alternatives((Points(tuple(sorted(keys)), negated, () if negated else tuple(sorted(stems))),), exact)
 
     def _zeros(self, key: Any) -> tuple[Any, ...]:
         """All keys whose value is equal to the value of ``key``. -0.0 and 0.0 are equal, but have two keys."""

@@ -267,6 +267,8 @@ class RangeBitmapIndex(BodyIndex):
         if isinstance(question, Span):
             return Verdict.of(self._span(question), True)
         found = self._points(question)
+        for stem in question.stems:  # in ASCII, "!" follows the space
+            found |= self._span(Span(stem, stem + b"!", high_open=True))
         return Verdict.of(self.numbers.existence - found if question.negated else found, True)
 
     def _points(self, question: Points) -> BitMap:

@@ -65,6 +65,24 @@ def test_conditions_ignore_spaces_at_the_end(tmp_path: Path, form: str, repeats:
             assert table.scan(where=where).count_rows() == len(expected), where
 
 
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_indexes_of_values_with_more_spaces_than_the_type(tmp_path: Path, form: str) -> None:
+    """Not every engine limits CHAR(3) to 3 characters, and files that store strings do not, either."""
+    texts = ["ab      ", "b", None, "ab", "", "      ", "b         ", "abcdef  ", "abc   ", "\xe9     ", "ab\x1f", " a"]
+    table = in_table(tmp_path, texts, form)
+    specs: list[tuple[str, dict[str, Any]]] = [("bitmap", {}), ("bitmap", {"version": 2, "index-block-size": 256})]
+    for kind, options in [*specs, ("range-bitmap", {}), ("bloom-filter", {})]:
+        table.rewrite_file_index(spec={kind: {"p": options}}, only_missing=False)
+        table = open_table(tmp_path)
+        for literal in ("ab", "ab  ", "abc", "abcdef", "", "b", "\xe9", "zz"):
+            trimmed = [None if text is None else text.rstrip(" ") for text in texts]
+            equal = [i for i, text in enumerate(trimmed) if text == literal.rstrip(" ")]
+            other = [i for i, text in enumerate(trimmed) if text is not None and i not in equal]
+            for where in (col("p") == literal, col("p").isin([literal, "?"]), col("p").between(literal, literal)):
+                assert table.scan(["id"], where=where).to_table()["id"].to_pylist() == equal, (kind, where)
+                assert table.scan(["id"], where=~where).to_table()["id"].to_pylist() == other, (kind, where)
+
+
 def test_conditions_on_a_char_in_a_row(tmp_path: Path) -> None:
     kind = {"type": "ROW", "fields": [{"id": 2, "name": "a", "type": "CHAR(3)"}]}
     values = [{"a": "ab "}, None, {"a": "b"}]
