@@ -47,6 +47,20 @@ def test_conditions(hybrid: str, calendar: Any) -> None:
 
 
 @pytest.mark.parametrize("calendar", ["proleptic", "stored"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_first_rows(tmp_path: Path, calendar: Any, order: Any) -> None:
+    """The first rows are sorted by the days that the scan returns."""
+    path = tmp_path / "hybrid.orc"
+    numbers = STORED_FIRST + np.random.default_rng(1).integers(0, 30, 400)
+    days = pa.array(numbers.astype(np.int32)).cast(pa.date32())
+    orcidx.write_table(pa.table({"d": days}), path, compression="none", row_index_stride=10)
+    path.write_bytes(as_java_writes(path.read_bytes()))
+    expected = sorted(orcidx.read_table(path, calendar=calendar)["d"].to_pylist(), reverse=order == "desc")
+    found = orcidx.scan(path, top=[("d", order)], limit=10, calendar=calendar).to_table()
+    assert found["d"].to_pylist() == expected[:10]
+
+
+@pytest.mark.parametrize("calendar", ["proleptic", "stored"])
 def test_keys(hybrid: str, calendar: Any) -> None:
     file = orcidx.open(hybrid)
     assert file.may_contain("d", [FIRST, OTHER], calendar=calendar).to_pylist() == [True, False]
