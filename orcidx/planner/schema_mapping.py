@@ -92,8 +92,6 @@ def _own(
         _letters(name, options): FieldSource(pa.field(name, value.type), None, value)
         for name, value in ((name, _scalar(value)) for name, value in constants.items())
     }
-    if columns is not None:  # ``a`` and ``("a",)`` are the same column
-        columns = [path if isinstance(path, str) or len(path) != 1 else path[0] for path in columns]
     named = None if columns is None else [path for path in columns if _letters(path, options) not in fixed]
     tree = project(root, named, case_sensitive=options.case_sensitive).root
     schema = arrow_schema(tree, options, dictionaries=dictionaries)
