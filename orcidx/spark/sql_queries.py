@@ -36,6 +36,7 @@ from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.served import PART, items_of, parts_of
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
+from orcidx.spark.types.literal_values import with_cast_instants
 from orcidx.storage import Source, describe_source
 from orcidx.storage.hadoop_store import hadoop_source
 
@@ -198,7 +199,7 @@ class _Scan:
         for node in (node for nodes in found for node in nodes):
             if node.get("name") in self.collated and node["class"].endswith(".AttributeReference"):
                 node["dataType"] = "collated string"
-        return tuple(found)
+        return tuple(map(with_cast_instants, found))
 
     @property
     def types(self) -> dict[str, str]:
@@ -270,7 +271,7 @@ class _Answers:
         key = digest_of(scan.asked, listed)
         if (answer := self._kept.of(key, above)) is not None:
             return answer
-        where = all_of(*(condition_of_json(one, load_zone(scan.clock_zone)) for one in scan.filters))
+        where = all_of(*(condition_of_json(one, load_zone("UTC")) for one in scan.filters))
         if where == Constant(True):
             answer = _all_read(scan, "no part of the condition can be evaluated by an index")
             self._kept.keep(alone, answer, ())

@@ -18,7 +18,11 @@ from spark.random_queries import LAYOUTS, SPEC, check_random_queries, drop_table
 
 import orcidx.spark
 from orcidx.errors import Unsupported
+from orcidx.orc.timezones import load_zone
+from orcidx.predicate import Constant, Leaf, Op
+from orcidx.predicate.exact_time import ExactTime
 from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
+from orcidx.spark.conditions.analysed_conditions import condition_of_json
 from orcidx.spark.sessions import served, session_rule
 from orcidx.spark.sessions.session_rule import has_rule
 from orcidx.spark.sql_queries import _Answers, _Scan
@@ -128,6 +132,43 @@ def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Pa
     for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):
         plain, pruned = both(spark, f"SELECT n, day FROM indexed WHERE {text}")
         assert pruned == plain
+
+
+@pytest.mark.java
+def test_like_with_an_escape_character(spark: Any, tmp_path: Path) -> None:
+    """Catalyst's JSON does not show the escape character of a LIKE."""
+    for number, text in enumerate(("ab_cd", "ab/xcd", "zz")):
+        orc.write_table(pa.table({"n": [number], "s": [text]}), tmp_path / f"{number}.orc")
+    build_file_index(spark, str(tmp_path), {"bloom-filter": {"s": {}}}, progress=False).collect()
+    for condition, most in ((r"'ab/_c%' ESCAPE '/'", 3), (r"'ab/_c%'", 1), (r"'ab\\_c%'", 1)):
+        plain, pruned = both(spark, f"SELECT n FROM orc.`{tmp_path}` WHERE s LIKE {condition}")
+        assert pruned == plain
+        assert len(plain) == 1
+        assert why()[-1].files_left in (None, most)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
+def test_times_of_conditions_skip_files_in_every_zone(spark: Any, tmp_path: Path, zone: str) -> None:
+    """Spark 4.1 shows the times of conditions in the session's zone, and earlier versions in the JVM's zone."""
+    at = [1_700_000_000 + 864_000 * number for number in range(4)]
+    for number, second in enumerate(at):
+        times = pa.array([second * 10**6, second * 10**6 + 250_000], pa.timestamp("us"))
+        orc.write_table(pa.table({"n": [number, -number], "t": times}), tmp_path / f"{number}.orc")
+    build_file_index(spark, str(tmp_path), {"bloom-filter": {"n": {}}}, progress=False).collect()
+    spark.read.schema("n BIGINT, t TIMESTAMP").orc(str(tmp_path)).createOrReplaceTempView("times")
+    session_zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for micros in (0, 250_000):
+            literal = f"timestamp_micros({at[2] * 10**6 + micros})"
+            many = ", ".join(f"timestamp_micros({at[2] * 10**6 + micros + more})" for more in range(20))
+            for condition in (f"t = {literal}", f"t IN ({many})", f"t <=> {literal}"):
+                plain, pruned = both(spark, f"SELECT n FROM times WHERE {condition}")
+                assert (pruned, len(plain), why()[-1].files_left) == (plain, 1, 1)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", session_zone)
+        spark.catalog.dropTempView("times")
 
 
 @pytest.mark.java
@@ -324,6 +365,27 @@ def test_a_question_is_taken_apart() -> None:
     assert scan.options == {"path", "mergeschema"}
     assert (scan.clock_zone, scan.infers_partitions, scan.slots) == ("UTC", True, 4)
     assert scan.types == {"a": "string", "b": "collated string"}
+
+
+def test_instants_of_conditions_are_casts_in_utc() -> None:
+    """The zone of any other text of an instant depends on Spark's version, so its value is not known."""
+    of = "org.apache.spark.sql.catalyst.expressions."
+    column = {"class": f"{of}AttributeReference", "num-children": 0, "name": "t", "dataType": "timestamp"}
+    literal = {"class": f"{of}Literal", "num-children": 0}
+    cast = {"class": f"{of}Cast", "num-children": 1, "dataType": "timestamp", "timeZoneId": "UTC"}
+    compared = {"class": f"{of}EqualTo", "num-children": 2}
+    local = {**literal, "dataType": "timestamp_ntz", "value": "1700000000250000"}
+    text = {**literal, "dataType": "timestamp", "value": "2023-11-14 22:13:20.25"}
+    conditions = [
+        [compared, column, cast, local],
+        [compared, column, {**cast, "timeZoneId": "Etc/GMT+12"}, local],
+        [compared, column, text],
+    ]
+    head = ["file:/x", "", "", "path", "Etc/GMT+12\x01true\x014"]
+    scan = _Scan.of("\x02".join([*head, json.dumps(conditions)]))
+    found = [condition_of_json(one, load_zone("UTC")) for one in scan.filters]
+    known = Leaf(("t",), Op.EQ, (ExactTime(1_700_000_000_250_000_000, "UTC"),))
+    assert found == [known, Constant(True), Constant(True)]
 
 
 def test_a_question_of_names_that_hold_what_separates_them() -> None:

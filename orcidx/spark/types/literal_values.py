@@ -25,6 +25,7 @@ __all__ = [
     "is_understood",
     "literal_value",
     "wall_clock",
+    "with_cast_instants",
     "with_instants",
     "with_values",
 ]
@@ -73,6 +74,28 @@ def with_instants(nodes: Nodes, expression: JavaObject) -> Nodes:
             if node["dataType"] == "timestamp" and node["value"] is not None:
                 node["value"] = "" if value is None else _utc_text(value)
     return nodes
+
+
+def with_cast_instants(nodes: Nodes) -> Nodes:
+    """Returns the nodes of an expression from ``IndexedFilesRule.java``, after replacing each instant by a literal with
+    a text in UTC. In the expression, an instant is a cast from a local time in UTC. The text of any other instant
+    becomes empty, because its zone depends on Spark's version."""
+    found: Nodes = []
+    for node in nodes:
+        if node["class"].endswith(".Literal") and node["value"] is not None:
+            if node["dataType"] == "timestamp":
+                node = {**node, "value": ""}
+            elif node["dataType"] == "timestamp_ntz" and found and _is_cast_from_utc(found[-1]):
+                node = {**node, "dataType": "timestamp", "value": _utc_text(int(node["value"]))}
+                found.pop()
+        found.append(node)
+    return found
+
+
+def _is_cast_from_utc(node: Mapping[str, Any]) -> bool:
+    """Whether a node converts a local time in UTC to an instant."""
+    is_cast = node["class"].endswith(".Cast") and node["dataType"] == "timestamp"
+    return is_cast and node.get("timeZoneId") == "UTC"
 
 
 def _utc_text(micros: int) -> str:

@@ -5,10 +5,13 @@
 // The new FileIndex skips the files that Python names. The meaning and the plan of a query stay the same: a file is
 // skipped only if a filter that Spark itself tests on each row is true for no row of the file.
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -18,8 +21,11 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType$;
+import org.apache.spark.sql.types.TimestampType;
 import org.apache.hadoop.conf.Configuration;
 
 public class IndexedFilesRule extends Rule {
@@ -138,29 +144,45 @@ public class IndexedFilesRule extends Rule {
     return text.toString();
   }
 
-  // Returns the conditions in Catalyst's JSON. This JSON does not show the values of an InSet, so an InSet is converted
-  // back to an In first.
+  // Returns the conditions in Catalyst's JSON. This JSON does not show the values of an InSet and the escape character of
+  // a LIKE, and it shows times in a zone that depends on Spark's version. So each of these nodes is replaced first.
   static String json(scala.collection.@SEQ@ conditions) {
     StringBuilder text = new StringBuilder("[");
     for (int i = 0; i < conditions.size(); i++) {
       if (i > 0) text.append(",");
       TreeNode plain = ((TreeNode) conditions.apply(i)).transformUp(new scala.runtime.AbstractPartialFunction() {
-        public boolean isDefinedAt(Object node) {
-          return node instanceof InSet && ((InSet) node).hset().size() <= 1000;
-        }
+        public boolean isDefinedAt(Object node) { return shown(node) != node; }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
-          if (!isDefinedAt(node)) return otherwise.apply(node);
-          InSet set = (InSet) node;
-          java.util.ArrayList values = new java.util.ArrayList();
-          scala.collection.Iterator each = set.hset().iterator();
-          while (each.hasNext()) values.add(new Literal(each.next(), ((Expression) set.child()).dataType()));
-          return new In((Expression) set.child(), sequence(values));
+          Object found = shown(node);
+          return found != node ? found : otherwise.apply(node);
         }
       });
       text.append(plain.toJSON());
     }
     return text.append("]").toString();
+  }
+
+  // Returns a node whose JSON has all that Python needs. Any other node is returned unchanged.
+  static Object shown(Object node) {
+    if (node instanceof Literal) return literal((Literal) node);
+    if (node instanceof Like && ((Like) node).escapeChar() != '\\') { // Python does not evaluate an RLike
+      return new RLike((Expression) ((Like) node).left(), (Expression) ((Like) node).right());
+    }
+    if (!(node instanceof InSet) || ((InSet) node).hset().size() > 1000) return node;
+    InSet set = (InSet) node;
+    DataType kind = ((Expression) set.child()).dataType();
+    java.util.ArrayList values = new java.util.ArrayList();
+    scala.collection.Iterator each = set.hset().iterator();
+    while (each.hasNext()) values.add(literal(new Literal(each.next(), kind)));
+    return new In((Expression) set.child(), sequence(values));
+  }
+
+  // An instant as a cast from a local time in UTC. The JSON shows local times in microseconds.
+  static Expression literal(Literal literal) {
+    if (!(literal.dataType() instanceof TimestampType) || literal.value() == null) return literal;
+    DataType local = (DataType) (Object) TimestampNTZType$.MODULE$;
+    return new Cast(new Literal(literal.value(), local), literal.dataType(), new scala.Some("UTC"));
   }
 
   static scala.collection.@SEQ@ sequence(java.util.List items) {
