@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from goldens import FIXTURES
 from paimon_empty import empty_table
 from paimon_invariants import check_table, snapshot_numbers
 
-from orcidx import CorruptFile, InvalidQuery, Unsupported
+from orcidx import CorruptFile, InvalidQuery, Unsupported, col
 from orcidx import spark as orcidx_spark
 from orcidx.paimon import open_table
 from orcidx.spark.jobs import table_changes
@@ -71,6 +72,27 @@ def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -
             assert sorted(set(before) - set(ids(folder))) == expected
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_a_delete_compares_microseconds(spark: Any, tmp_path: Path) -> None:
+    """Spark truncates nanoseconds before it compares. A text and a predicate delete the rows that ``read`` returns."""
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "t": "TIMESTAMP(9)"})
+    time = 1_700_000_000_000_000_000
+    times = pa.array([time - 1000, time + 500, time + 1000], pa.timestamp("ns"))
+    open_table(folder).append(pa.table({"id": [0, 1, 2], "t": times}))
+    at, text = dt.datetime(2023, 11, 14, 22, 13, 20), "TIMESTAMP_NTZ '2023-11-14 22:13:20'"
+    for where, expected in (
+        (f"t = {text}", [1]),
+        (col("t") == at, [1]),
+        (col("t") <= at, [0, 1]),
+        (col("t") > at, [2]),
+        (col("t").between(at, at), [1]),
+    ):
+        shown = sorted(row.id for row in orcidx_spark.read(spark, folder, where=where, jvm_zone="UTC").collect())
+        assert shown == expected
+        assert orcidx_spark.delete(spark, folder, where, dry_run=True).rows == len(expected)
+    assert orcidx_spark.delete(spark, folder, col("t") <= at).rows == 2
+    assert ids(folder) == [2]
 
 
 def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenF
 from orcidx.paimon_table.data_files.row_conforming import check_columns, conformed, placed
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
+from orcidx.spark.conditions.floored_times import in_micros_of_columns
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition, predicate_of_text
 from orcidx.spark.jobs.file_jobs import TaskFailure, rows_of_tasks, weigh
@@ -177,6 +178,7 @@ def delete(
     where = _predicate(spark, opened, where)
     if where is not None:
         where = on_session_clock(parse_text(where), opened.schema, facts.session_zone, case_sensitive=cased)
+        where = in_micros_of_columns(where, opened.schema, "ns", case_sensitive=cased)
     commit = _named(opened, commit)
     options = ReadOptions(nan="largest", case_sensitive=cased)
     plan = plan_delete(opened.view, where, everything=everything, given=commit, options=options)
