@@ -196,13 +196,17 @@ def add_files(
     *,
     metrics: ScanMetrics,
     constants: Mapping[str, pa.Scalar] | None = None,
+    check: Callable[[OpenFile, ScanRequest], None] | None = None,
 ) -> None:
     """Adds the totals of the matching rows of files.
 
     ``origins``: collects where the totals came from. ``constants``: columns of the plan that have the same value in
-    every row, in addition to the constants of the jobs."""
+    every row, in addition to the constants of the jobs. ``check``: a function that is called with each file and the
+    request before the file is read."""
     with FileQueue(jobs, _asked(request, plan), metrics, counted=False) as files:
         for file in files:
+            if check is not None:
+                check(file, request)
             _add_file(file, plan, totals, origins, constants or {})
 
 

@@ -12,7 +12,7 @@ import pytest
 from paimon_tables import PaimonTable
 from pyarrow import orc
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.scanner.scan import Scan
 from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paimon
 from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin_plan
@@ -145,3 +145,29 @@ def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pyte
     assert len(begin_plan(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
     with pytest.raises(FileNotFoundError):
         begin_plan(Query(path="memory://nowhere/0.orc"))
+
+
+HIVE = pa.table({"_col0": [1], "_col1": [10]})
+NAMED = pa.table({"v": [20], "id": [2]})
+ID_V = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.mark.parametrize("first", ["hive", "named"])
+def test_files_with_both_kinds_of_names_are_refused(tmp_path: Path, first: str) -> None:
+    """Spark decides for each file whether it finds columns by position. A read of orcidx's tasks has one way."""
+    for number, table in enumerate((HIVE, NAMED) if first == "hive" else (NAMED, HIVE)):
+        orc.write_table(table, tmp_path / f"{number}.orc")
+    rows = begin_plan(Query(path=str(tmp_path), format="orc", schema=ID_V)).rows
+    assert isinstance(rows, Scan)
+    with pytest.raises(Unsupported, match=r"Spark finds the columns of this file by .*1\.orc"):
+        split_orc(rows, 1000)
+
+
+@pytest.mark.parametrize("schema", [ID_V, None])
+def test_files_with_one_kind_of_names_are_read(tmp_path: Path, schema: pa.Schema | None) -> None:
+    for number in range(2):
+        orc.write_table(HIVE, tmp_path / f"{number}.orc")
+    rows = begin_plan(Query(path=str(tmp_path), format="orc", schema=schema)).rows
+    assert isinstance(rows, Scan)
+    assert len(split_orc(rows, 1000)) == 2
+    assert rows.to_table().columns[1].to_pylist() == [10, 10]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import orcidx.spark
+from orcidx.errors import Unsupported
 from orcidx.spark.jobs import totals
 
 FILES, ROWS = 7, 60
@@ -76,3 +77,16 @@ def test_errors_of_tasks_are_those_of_the_files(
 def test_what_is_refused(spark: Any, directory: Path, asked: dict[str, str], where: Any, message: str) -> None:
     with pytest.raises(orcidx.InvalidQuery, match=message):
         orcidx.spark.aggregate(spark, str(directory), asked, where)
+
+
+@pytest.mark.parametrize("in_tasks", [False, True])
+def test_files_with_both_kinds_of_names_are_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_tasks: bool
+) -> None:
+    """Spark finds the columns of the second file by position, because all names begin with _col."""
+    monkeypatch.setattr(totals, "DRIVER_FILES", 0 if in_tasks else 100)
+    orcidx.write_table(pa.table({"v": [1], "id": [10]}), tmp_path / "0.orc")
+    orcidx.write_table(pa.table({"_col0": [2], "_col1": [20]}), tmp_path / "1.orc")
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    with pytest.raises(Unsupported, match=r"Spark finds the columns of this file by position.*1\.orc"):
+        orcidx.spark.aggregate(spark, str(tmp_path), {"n": "sum(id)"}, schema=schema)

@@ -21,7 +21,7 @@ from orcidx.errors import Unsupported
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, Leaf, Op
 from orcidx.predicate.exact_time import ExactTime
-from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
+from orcidx.spark import build_file_index, disable, enable, read, refresh, sql, why
 from orcidx.spark.conditions.analysed_conditions import condition_of_json
 from orcidx.spark.sessions import served, session_rule
 from orcidx.spark.sessions.session_rule import has_rule
@@ -169,6 +169,26 @@ def test_times_of_conditions_skip_files_in_every_zone(spark: Any, tmp_path: Path
     finally:
         spark.conf.set("spark.sql.session.timeZone", session_zone)
         spark.catalog.dropTempView("times")
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("schema", ["_col1 BIGINT, _col0 BIGINT", "_col0 BIGINT, _col1 BIGINT"])
+def test_columns_that_spark_finds_by_position(spark: Any, tmp_path: Path, schema: str) -> None:
+    """If all names of a file begin with _col, Spark finds its columns by position and not by name."""
+    for number in range(3):
+        orc.write_table(pa.table({"_col0": [number], "_col1": [number + 10]}), tmp_path / f"{number}.orc")
+    build_file_index(spark, str(tmp_path), {"bloom-filter": {"_col0": {}, "_col1": {}}}, progress=False).collect()
+    try:
+        frame = spark.read.schema(schema).orc(str(tmp_path))
+        frame.createOrReplaceTempView("positions")
+        column = frame.columns[0]
+        for number in (2, 12):
+            plain, pruned = both(spark, f"SELECT * FROM positions WHERE {column} = {number}")
+            assert pruned == plain
+            rows = read(spark, str(tmp_path), schema=schema, where=f"{column} = {number}").collect()
+            assert sorted(map(str, rows)) == plain
+    finally:
+        spark.catalog.dropTempView("positions")
 
 
 @pytest.mark.java

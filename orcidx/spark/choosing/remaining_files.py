@@ -19,7 +19,14 @@ from orcidx.spark.conditions.analysed_conditions import Condition
 from orcidx.spark.conditions.key_frames import Keys
 from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
 from orcidx.spark.conditions.relation import Relation
-from orcidx.spark.conditions.survivors import PartitionColumns, SurvivingFiles, find_survivors, joined, with_old_times
+from orcidx.spark.conditions.survivors import (
+    PartitionColumns,
+    SurvivingFiles,
+    find_survivors,
+    joined,
+    misplaced,
+    with_old_times,
+)
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.spark_types import width_of
@@ -108,6 +115,7 @@ def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> P
         sources = files.sources if isinstance(files, ClientFiles) else ()
         folders = {one for source in sources for one in str(source.location).split("/")[:-1]}
         names = frozenset(one.partition("=")[0] for one in folders if "=" in one)
+    names |= misplaced(relation.frame.columns)
     return PartitionColumns(names, query.infer_partitions, by_directory=query.table is None)
 
 

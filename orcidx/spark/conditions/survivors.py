@@ -44,7 +44,7 @@ from orcidx.spark.types.spark_types import ORC_NAMES, PAIMON_NAMES, arrow_schema
 from orcidx.storage import Source
 from orcidx.threads.tasks import side_by_side
 
-__all__ = ["PartitionColumns", "SurvivingFiles", "find_survivors", "with_old_times"]
+__all__ = ["PartitionColumns", "SurvivingFiles", "find_survivors", "misplaced", "with_old_times"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -91,8 +91,9 @@ _STORES = KeptStores()
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """The columns of Spark's relation whose values do not come from the files. ``names``: the names of these columns.
-    If the files have columns with these names, too, the statistics of the files' columns prove nothing. ``infer``:
+    """The columns of Spark's relation whose values do not come from the files' columns of the same name. ``names``:
+    the names of these columns: partition columns and columns of ``misplaced``. The statistics of the files' columns
+    with these names prove nothing. ``infer``:
     whether the types are inferred. ``by_directory``: whether the values come from the directories' names, not from a
     catalog."""
 
@@ -135,6 +136,12 @@ class SurvivingFiles:
         place = _places(listing, files.sources)
         kept[place[self.ruled_out & (place >= 0)]] = False
         return kept
+
+
+def misplaced(columns: Sequence[str]) -> frozenset[str]:
+    """The columns of a relation that may have the values of a column with another name. If all names of a file begin
+    with ``_col``, Spark finds the file's columns by position (``OrcUtils.requestedColumnIds``)."""
+    return frozenset(one for place, one in enumerate(columns) if one.startswith("_col") and one != f"_col{place}")
 
 
 def joined(parts: Iterable[SurvivingFiles], files: int) -> SurvivingFiles:

@@ -7,6 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.text_conditions import TextCondition, as_in_spark
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import weigh
+from orcidx.spark.query.parts import check_way
 from orcidx.spark.query.placement import place
 from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
@@ -114,7 +116,7 @@ def aggregate(
     plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=options.case_sensitive)
     known = asked_of_indexes(every.indexes, every.jobs, every.resolved, plan, metrics)
     job = _Job(spark, facts.slots, target_bytes, sources)
-    add = job.add if len(known.jobs) > DRIVER_FILES else None
+    add = job.add if len(known.jobs) > DRIVER_FILES else partial(add_files, check=check_way)
     return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics, add=add)
 
 
@@ -173,7 +175,7 @@ def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             jobs = [replace(job, tail=tail) for job, tail in zip(jobs, tails)]
             totals, origins, metrics = plan.totals(), Origins(), ScanMetrics()
             try:
-                add_files(jobs, request, plan, totals, origins, metrics=metrics)
+                add_files(jobs, request, plan, totals, origins, metrics=metrics, check=check_way)
             except (
                 OrcidxError,
                 OSError,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan
-from orcidx.planner.request import FileJob
-from orcidx.scanner.file_queue import FileQueue
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.split import FilePart, plan_parts
@@ -18,7 +18,7 @@ from orcidx.spark.query.read_task import broken_files_passed, gone_files_named
 from orcidx.spark.sessions.case_rule import unpruned_by_letters
 from orcidx.storage import Source
 
-__all__ = ["TaskPart", "enough", "pack_sizes", "split_orc", "split_paimon"]
+__all__ = ["TaskPart", "check_way", "enough", "pack_sizes", "split_orc", "split_paimon"]
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,35 @@ def split_orc(rows: Scan, target_bytes: int) -> list[TaskPart]:
     """
     request = rows.resolved
     with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
-        found = list(plan_parts(unpruned_by_letters(files, request), target_bytes))
+        found = list(plan_parts(unpruned_by_letters(_checked(files, request), request), target_bytes))
     return [
         TaskPart(one.job, one.estimated_bytes, None if request.where is not None else _sure_rows(one)) for one in found
     ]
+
+
+def check_way(file: OpenFile, request: ScanRequest) -> None:
+    """Raises ``Unsupported`` if Spark finds the columns of a file in another way than the request does.
+
+    Spark decides this for each file: if all names of a file begin with ``_col``, it finds the columns by position, and
+    otherwise by name (``OrcUtils.requestedColumnIds``). A request has one way for all files."""
+    names = list(file.scan.reader.root.names)
+    if request.schema is None or not names:
+        return
+    by_position = all(name.startswith("_col") for name in names)
+    way, wanted = "position" if by_position else "name", request.schema.names
+    if way != request.match and names[: len(wanted)] != wanted[: len(names)]:
+        raise Unsupported(
+            f"Spark finds the columns of this file by {way}, because {'all' if by_position else 'not all'} of their "
+            f"names begin with _col, but orcidx's tasks find the columns of all files by {request.match}: read these "
+            "files with Spark, without limit, top and engine",
+            file=file.scan.reader.name,
+        )
+
+
+def _checked(files: Iterable[OpenFile], request: ScanRequest) -> Iterator[OpenFile]:
+    for file in files:
+        check_way(file, request)
+        yield file
 
 
 def _sure_rows(part: FilePart) -> int | None:

@@ -106,13 +106,17 @@ public class IndexedFilesRule extends Rule {
     return found;
   }
 
-  // Partition columns, columns of text that is not compared by its bytes, names of options of the relation, the JVM's
+  // Columns whose values are not those of the files' columns of the same name (partition columns, and the columns of
+  // survivors.misplaced), columns of text that is not compared by its bytes, names of options of the relation, the JVM's
   // zone, whether types of partitions are inferred, and how many tasks run at a time. py4j would need twelve calls for
   // these facts.
   static String about(HadoopFsRelation files) {
-    StringBuilder text = new StringBuilder(items(java.util.Arrays.asList(files.partitionSchema().fieldNames()).iterator()));
-    text.append(PART);
+    java.util.ArrayList other = new java.util.ArrayList(java.util.Arrays.asList(files.partitionSchema().fieldNames()));
     StructField[] fields = files.dataSchema().fields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].name().startsWith("_col") && !fields[i].name().equals("_col" + i)) other.add(fields[i].name());
+    }
+    StringBuilder text = new StringBuilder(items(other.iterator())).append(PART);
     java.util.ArrayList collated = new java.util.ArrayList();
     for (int i = 0; i < fields.length; i++) {
       if (fields[i].dataType().typeName().startsWith("string collate")) collated.add(fields[i].name());
