@@ -24,6 +24,7 @@ from orcidx.index_directory.catalog_totals import known_units
 from orcidx.index_directory.directory_partitions import Partitions
 from orcidx.index_directory.file_pruning import FilePlan, Int64s
 from orcidx.index_directory.file_versions import LISTING
+from orcidx.index_directory.lookup import unused_notes
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
@@ -150,7 +151,7 @@ class CatalogIndexes:
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
         """The jobs of the files that the catalog does not rule out, and notes."""
         if request.match != "name" or not jobs:
-            return jobs, ()
+            return jobs, unused_notes(request)
         plan = self._plan(jobs, request, totalled)
         return _jobs_of(jobs, plan.kept, plan), plan.notes
 
@@ -160,7 +161,7 @@ class CatalogIndexes:
         """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
         files that the catalog does not rule out."""
         if request.match != "name" or not jobs:
-            return KnownTotals(tuple(jobs))
+            return KnownTotals(tuple(jobs), notes=unused_notes(request))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
             return KnownTotals(tuple(jobs))  # files of ACID transactions raise an error when they are read
         plan = self._plan(jobs, request, tuple(columns))

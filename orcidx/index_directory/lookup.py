@@ -23,6 +23,7 @@ from orcidx.index_directory.catalog_totals import known_units
 from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
+from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Where, col
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
@@ -31,7 +32,7 @@ from orcidx.storage.kept_tails import KeptTail
 from orcidx.storage.stores import store_class, store_of
 from orcidx.threads.tasks import side_by_side
 
-__all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
+__all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of", "unused_notes"]
 
 LEVELS_ABOVE = 8
 """The number of directories above a place that are searched. In remote storage each directory takes one listing."""
@@ -117,6 +118,15 @@ def plan_listing(
                 tails[positions[number]] = tail
     kept_files = tuple(np.flatnonzero(kept).tolist())
     return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known), tails)
+
+
+def unused_notes(request: ScanRequest) -> tuple[Note, ...]:
+    """The note that indexes of directories are not used, for a request with a condition that does not find columns by
+    their names. The names in an index may be those of other columns."""
+    if request.match == "name" or request.where is None:
+        return ()
+    text = f'indexes of directories are not used, because match="{request.match}" does not find columns by their names'
+    return (Note("catalog", "off", text),)
 
 
 def index_of_file(source: Source, column: Sequence[str]) -> tuple[StoredIndex | None, tuple[Note, ...]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from orcidx.aggregation.known_units import TotalledColumn
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.index_directory.catalog_listing import listed_by_catalog
-from orcidx.index_directory.lookup import ListingPlan, plan_listing
+from orcidx.index_directory.lookup import ListingPlan, plan_listing, unused_notes
 from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
@@ -337,7 +337,7 @@ class DirectoryIndexes:
         """Plans the listed files with their indexes. If the indexes cannot be used, the plan keeps every file."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
-            return ListingPlan(everything)
+            return ListingPlan(everything, notes=unused_notes(request))
         sources = [job.source for job in jobs]
         # The schema has only the partition columns of the scan, in the scan's types. Other keys in directory names
         # exclude no file.

@@ -33,7 +33,7 @@ from orcidx.spark.query.placement import place
 from orcidx.spark.query.plan import Plan, assign, begin_plan, reads_table
 from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
 from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
-from orcidx.spark.query.table_notes import warned_of
+from orcidx.spark.query.table_notes import catalog_notes, warned_of
 from orcidx.spark.query.task_frame import frame_of_tasks, sort_column
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.catalog_tables import catalog_table
@@ -270,7 +270,7 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
     else:
         plan = begin_plan(query)
     frame = _of_plan(spark, plan, facts)
-    notes = (*warned_of(plan.rows), *access_notes(query.at))
+    notes = (*warned_of(plan.rows), *catalog_notes(plan.rows), *access_notes(query.at))
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
@@ -309,7 +309,7 @@ def _filtered_by_spark(
             "this table stores without their trailing blanks: leave this part out, and filter the DataFrame by it"
         )
     computed = "Spark computes a part of the condition, and filters the rows that orcidx reads"
-    notes = (*warned_of(plan.rows), computed, *access_notes(query.at))
+    notes = (*warned_of(plan.rows), *catalog_notes(plan.rows), computed, *access_notes(query.at))
     frame = filtered_by(_of_plan(spark, plan, facts), text.text)
     if order:
         frame = frame.orderBy(*(sort_column(frame[quoted(key.column)], key) for key in order))

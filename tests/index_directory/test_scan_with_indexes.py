@@ -307,3 +307,15 @@ def test_an_index_of_a_char_column(tmp_path: Path, kind: str, embedded_bytes: in
         assert scan.to_table().equals(plain.to_table()), where
         assert scan.count_rows() == plain.count_rows()
     assert orcidx.scan(tmp_path, where="c = 'A'").count_rows() == 2
+
+
+@pytest.mark.parametrize("fresh", ["listing", "catalog"])
+def test_a_note_says_that_indexes_are_not_used_for_positions(tmp_path: Path, fresh: Any) -> None:
+    orcidx.write_table(pa.table({"a": [1]}), tmp_path / "0.orc")
+    index_here(tmp_path, {"bloom-filter": {"a": {}}})
+    schema = pa.schema([("b", pa.int64())])
+    for where, told in ((col("b") == 1, True), (None, False)):
+        scan = orcidx.scan(tmp_path, where=where, schema=schema, match="position", fresh=fresh)
+        assert ('match="position" does not find columns by their names' in str(scan.explain())) == told
+        named = orcidx.scan(tmp_path, where=None if where is None else col("a") == 1, fresh=fresh)
+        assert "does not find columns" not in str(named.explain())

@@ -128,3 +128,15 @@ def test_what_cannot_be_explained(spark: Any, directory: Path) -> None:
     table = Path(__file__).parent.parent / "fixtures/paimon/tables/db.db/append_dv32"
     with pytest.raises(Unsupported, match="open_table"):
         orcidx.spark.explain(spark, str(table), "id = 1")
+
+
+def test_a_note_says_that_indexes_are_not_used_for_positions(spark: Any, tmp_path: Path) -> None:
+    """If all names of the files begin with _col, Spark finds the columns of a given schema by position."""
+    orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), tmp_path / "0.orc")
+    index_here(tmp_path, {"bitmap": {"_col0": {}}})
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    told = 'match="position" does not find columns by their names'
+    assert told in str(orcidx.spark.explain(spark, str(tmp_path), "id = 1", schema=schema))
+    frame = orcidx.spark.read(spark, str(tmp_path), where="id = 1", schema=schema, limit=5)
+    assert [tuple(row) for row in frame.collect()] == [(1, 2)]
+    assert told in str(orcidx.spark.why(frame))

@@ -15,6 +15,7 @@ from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import FILE_FIELDS
 from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_known_files
+from orcidx.index_directory.lookup import unused_notes
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
@@ -169,7 +170,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
         return plan_known_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
 
     whole = plan(known, options)
-    whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))
+    whole = replace(whole, notes=(*unused_notes(request), *stale_notes(listing, match), *whole.notes))
     return Pruned(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import warnings
 
+from orcidx.index_directory.lookup import unused_notes
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.scanner.scan import Scan
 
-__all__ = ["warned_of"]
+__all__ = ["catalog_notes", "warned_of"]
 
 
 def warned_of(rows: Scan | TableScan) -> tuple[str, ...]:
@@ -18,3 +19,8 @@ def warned_of(rows: Scan | TableScan) -> tuple[str, ...]:
     for text in texts:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return texts
+
+
+def catalog_notes(rows: Scan | TableScan) -> list[str]:
+    """The note that indexes of directories are not used, as a text."""
+    return [note.text for note in unused_notes(rows.request)] if isinstance(rows, Scan) else []
