@@ -82,7 +82,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "predicate/sql_text._Translator": (4, 19),
     },
     "the state of one run, to be taken apart further by what changes together": {
-        "orc/reader.OpenStripe": (18, 13),
         "orc/stripe_streams.PlannedStream": (13, 15),
         "orc_writer/file_layout.FileLayout": (11, 6),
         "scanner/file_scan.FileScan": (10, 13),

@@ -51,7 +51,7 @@ def fetch_dictionaries(
         columns.append(column if isinstance(column, DictionaryStrings) else None)
         if isinstance(column, DictionaryStrings):
             for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA):
-                streams.update(dict.fromkeys(opened.sources(node.id, kind), (node.id, kind)))
+                streams.update(dict.fromkeys(opened.streams.sources(node.id, kind), (node.id, kind)))
     for source in streams:
         source.plan([(0, source.length)])
     wanted = priming_request(list(streams), budget=2 * READ_AHEAD * len(nodes)) if streams else []

@@ -7,7 +7,7 @@ for column readers. ``StripeBytes`` reads all data according to a plan. See ``st
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,19 @@ import numpy.typing as npt
 
 from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
-from orcidx.orc.compression import CHUNK_HEADER, open_codec
+from orcidx.orc.compression import open_codec
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.metadata_cache import FOOTERS, PARSED_PER_STORED_BYTE, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_stripe import HeldStream
+from orcidx.orc.opened_streams import OpenedStreams
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
-from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StripeBytes
+from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
-from orcidx.pruning.row_forms import runs_of_mask
-from orcidx.storage import Fingerprint, RangeReader, start_read
+from orcidx.storage import Fingerprint, RangeReader
 
 if TYPE_CHECKING:
     from orcidx.options import ReadOptions
@@ -159,10 +157,8 @@ class OpenStripe:
     """The open streams of one stripe, for column readers (the protocol ``StripeStreams``).
 
     ``index``: the stripe's row index for the columns that are read. It is None if no index can be trusted.
-    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: the offset of the
-    stripe in the file and all bytes of its streams, if they are in memory. ``fetched``: whole streams that were already
-    read, by column id and kind. ``ahead_bytes``: the maximum number of bytes of a remote file that are requested before
-    they are needed.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``read_ahead``, ``held``,
+    ``fetched`` and ``ahead_bytes`` are described in ``OpenedStreams``.
     """
 
     def __init__(
@@ -185,64 +181,31 @@ class OpenStripe:
         self.dictionaries = dictionaries
         self.footer = reader.footer(number)
         self.rows = reader.stripes[number].rows
-        self.writer_timezone = self.footer.writer_timezone
-        self._extents = self.footer.streams
-        self._on_demand = reader.facts.compressed and reader.storage.is_local
         whole = reader.whole()
-        self._held = held if whole is None else (0, whole)
-        self._fetched = fetched
-        self._ahead: Ahead | None = None
-        if ahead_bytes and not self.is_local:
-            self._ahead = Ahead(partial(start_read, reader.storage), most=ahead_bytes)
-        self._read_ahead = read_ahead
-        self._codec = open_codec(reader.facts.compression)
-        self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
+        self.streams = OpenedStreams(
+            reader.storage,
+            reader.facts,
+            self.footer.streams,
+            read_ahead=read_ahead,
+            held=held if whole is None else (0, whole),
+            fetched=fetched,
+            ahead_bytes=ahead_bytes,
+        )
         self.windows: list[Window] = []
         self.wasted = (0, 0)
         """Chunks and bytes that windows decompressed for rows that were not used."""
 
-    @cached_property
-    def _bytes(self) -> StripeBytes:
-        storage = self.reader.storage
-        return StripeBytes(
-            storage.read_ranges,
-            self._extents,
-            self._read_ahead,
-            framed=self._on_demand,
-            demand=self._demand(),
-            read_into=getattr(storage, "read_into", None),
-            local_file=getattr(storage, "local_file", None),
-            ahead=self._ahead,
-        )
-
-    def close(self) -> None:
-        """Cancels the requests that are no longer needed."""
-        if self._ahead is not None:
-            for kinds in self._opened.values():
-                for sources in kinds.values():
-                    for source in sources:
-                        source.close()
-
     def apart(self) -> OpenStripe:
         """Opens the same stripe again for the readers of one column. These readers may be at other rows than the
         readers of other columns. The result has its own limits."""
-        _ = self._bytes  # created before the copy, so that all copies share it
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
         apart.limits = self.limits.apart()
         return apart
 
-    def stored_bytes(self, column: OrcType) -> int:
-        """The number of stored bytes in the open streams of a column and of all columns below it."""
-        opened = (sources for node in column.walk() for sources in self._opened.get(node.id, {}).values())
-        return sum(sources[0].length for sources in opened)
-
-    def _demand(self) -> int:
-        """The number of bytes to read at once after the end of a plan. For a compressed remote file this is at least
-        the largest possible size of a chunk."""
-        facts = self.reader.facts
-        whole = facts.compressed and not self.reader.storage.is_local
-        return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
+    @property
+    def writer_timezone(self) -> str | None:
+        return self.footer.writer_timezone
 
     @property
     def is_local(self) -> bool:
@@ -253,66 +216,27 @@ class OpenStripe:
     def needs_no_gil(self) -> bool:
         """Whether decoding needs neither Python's lock (GIL) nor a request. This is the case if the bytes are in memory
         or in a local file, and if the codec is written in C."""
-        at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
-        return at_hand and (self._codec is None or self._codec.native is not None)
+        codec = self.streams.codec
+        return self.streams.are_at_hand and (codec is None or codec.native is not None)
 
     def encoding(self, column: int) -> ColumnEncoding:
         return self.footer.encodings[column]
 
     def has(self, column: int, kind: StreamKind) -> bool:
         """Whether the stripe has the stream, even if the stream is empty."""
-        return (column, kind) in self._extents
+        return (column, kind) in self.footer.streams
 
     def window(self, column: int, kind: StreamKind) -> Window:
         """A window on one stream. If the stripe does not have the stream, the window is empty."""
-        source: PlannedStream | HeldStream
-        if self._held is not None:
-            first, data = self._held
-            offset, length = self._extents.get((column, kind), (first, 0))
-            source = HeldStream(data, offset - first, length)
-        else:
-            source = self._bytes.stream(column, kind)
-            if (column, kind) in self._fetched:
-                source.put(0, self._fetched[column, kind])
-            self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
-        window = Window(source, self._codec, self.reader.facts.block_size, name=STREAM_NAMES[kind], limits=self.limits)
+        streams = self.streams
+        source, block_size = streams.open(column, kind), self.reader.facts.block_size
+        window = Window(source, streams.codec, block_size, name=STREAM_NAMES[kind], limits=self.limits)
         self.windows.append(window)
         return window
-
-    def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """A list that has only the source of the first window that was opened on a stream. The list is empty if the
-        bytes are in memory."""
-        return self._opened.get(column, {}).get(kind, [])[:1]
-
-    # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
         """Plans which row groups will be read from the open streams of these columns and of all columns below them.
 
         Returns the streams that need bytes.
         """
-        planned: list[PlannedStream] = []
-        if self._held is None:
-            runs = runs_of_mask(groups)
-            for column in columns:
-                for node in column.walk() if column.names else (column,):
-                    planned += self._plan_column(node, groups, runs)
-        return planned
-
-    def _plan_column(self, node: OrcType, groups: Bools, runs: Int64s) -> list[PlannedStream]:
-        planned: list[PlannedStream] = []
-        for kind, sources in self._opened.get(node.id, {}).items():
-            positions = self.index.stream_positions(node.id, kind) if self.index is not None else None
-            length = sources[0].length
-            ranges = group_ranges(
-                positions,
-                groups,
-                length=length,
-                block_size=self.reader.facts.block_size,
-                on_demand=self._on_demand,
-                runs=runs,
-            )
-            for source in sources:
-                source.plan(ranges)
-                planned.append(source)
-        return planned
+        return self.streams.plan(columns, groups, self.index)

@@ -67,7 +67,7 @@ class ColumnCursor:
 
     @property
     def stored_bytes(self) -> int:
-        return self._stripe.stored_bytes(self._reader.node)
+        return self._stripe.streams.stored_bytes(self._reader.node)
 
     @property
     def work(self) -> Work:

@@ -324,7 +324,7 @@ class FileScan:
                     yield self.columns.complete(item)
         finally:  # also runs if a pass ends early
             steps.close()
-            stripe.close()
+            stripe.streams.close()
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:

@@ -181,7 +181,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
 
     total()
     total()  # the first call may drop changed options that it used
-    check_calls(total, most=480, modules=62)
+    check_calls(total, most=480, modules=63)
 
 
 def test_a_small_file_is_one_read(folder: Path, tmp_path: Path) -> None:

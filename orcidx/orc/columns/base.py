@@ -172,10 +172,12 @@ def _too_much(what: str, most: int) -> Unsupported:
 class StripeStreams(Protocol):
     """The object from which a column reader opens its streams. There is one such object for each stripe."""
 
-    writer_timezone: str | None
     rows: int
     limits: Limits
     dictionaries: frozenset[int]
+
+    @property
+    def writer_timezone(self) -> str | None: ...
 
     def window(self, column: int, kind: StreamKind) -> Window: ...
 
