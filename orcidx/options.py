@@ -44,8 +44,8 @@ class ValueOptions:
     """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp. False returns the number of
     microseconds."""
     timezone: str | None = None
-    """The writer's time zone (IANA name or "GMT+hh:mm"). It replaces the zone of the file. Use it for files that name
-    no zone or a wrong zone."""
+    """The writer's time zone (IANA name or "GMT+hh:mm"), in place of the zone of the file. Use it for files that name
+    no zone or a wrong zone. None means the zone of the file."""
     wall_clock_zone: str | None = None
     """Read TIMESTAMP columns as instants (Arrow timestamps in UTC). The stored wall clock times are interpreted in this
     zone (IANA name or "GMT+hh:mm"), as Spark interprets them in the zone of its JVM. None returns wall clock times
@@ -56,11 +56,11 @@ class ValueOptions:
     """Invalid UTF-8 in a string column: raise ``CorruptFile`` ("strict"), replace it by U+FFFD ("replace"), or return
     the bytes unchanged ("unchecked")."""
     decimal_rounding: Literal["error", "truncate", "half_up"] = "error"
-    """What to do with a stored decimal that has non-zero digits beyond the scale of its type. Only programs that fill
-    ORC Java's vectors themselves write such values. "error" raises ``ValueOutOfRange``. "truncate" truncates, like ORC
-    C++ and pyarrow. "half_up" rounds, like ORC Java and Spark. Bloom filters of decimals contain the values before
-    rounding. So with "truncate" and "half_up" these filters are used only for files of Spark, which rounds before it
-    writes. For a DECIMAL of precision 0, "error" truncates."""
+    """What to do with a stored decimal that has non-zero digits beyond the scale of its type: raise ``ValueOutOfRange``
+    ("error"), truncate it like ORC C++ and pyarrow ("truncate"), or round it like ORC Java and Spark ("half_up"). Only
+    programs that fill ORC Java's vectors themselves write such values. Bloom filters of decimals contain the values
+    before rounding. So with "truncate" and "half_up" these filters are used only for files of Spark, which rounds
+    before it writes. For a DECIMAL of precision 0, "error" truncates."""
     decimal_zero_precision: tuple[int, int] = (38, 6)
     """Precision and scale of a DECIMAL of precision 0, which Hive 0.11 and 0.12 wrote. The default is that of ORC C++
     and pyarrow. If values have more digits, use a larger scale; Hive itself used (38, 18)."""
@@ -76,12 +76,12 @@ class MeaningOptions:
     case_sensitive: bool = True
     """Compare column names with exact case."""
     nan: Literal["ieee", "largest"] = "ieee"
-    """NaN in predicates. "ieee": every comparison with NaN is false, as in pyarrow.compute. "largest": NaN is equal to
-    itself and larger than all other values, as in Spark. Polars expressions always have the second meaning."""
+    """NaN in predicates: every comparison with NaN is false, as in pyarrow.compute ("ieee"), or NaN is equal to itself
+    and larger than all other values, as in Spark ("largest"). Polars expressions always have the second meaning."""
     encrypted: Literal["masked", "error"] = "masked"
-    """Encrypted columns. "masked" returns the masked values that the file has for readers without keys (nulls, redacted
-    text or hashes, as its writer chose). "error" raises ``Unsupported`` if a scan reads such a column. Keys are not
-    supported."""
+    """Encrypted columns: return the masked values that the file has for readers without keys ("masked"), or raise
+    ``Unsupported`` if a scan reads such a column ("error"). Masked values are nulls, redacted text or hashes, as the
+    writer of the file chose. Keys are not supported."""
     row_index: bool = True
     """Use statistics and row indexes to skip rows. False reads every row, for example to find out whether an index is
     wrong."""

@@ -5,10 +5,12 @@ Public names are those of the four modules that users import, of the engines, an
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
 import importlib.util
 import inspect
+import pydoc
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -16,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import orcidx
+from orcidx import ReadOptions, WriteOptions
+from orcidx.paimon import CommitOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("orcidx", "orcidx.errors", "orcidx.paimon", "orcidx.storage")
@@ -123,12 +129,9 @@ def told(text: str) -> set[str]:
 def gaps(function: Callable[..., Any]) -> list[str]:
     """Returns what numpydoc requires and the docstring lacks."""
     texts = sections(function.__doc__)
-    code = function.__code__
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    # These parameters exist only to be refused.
+    # The signature has the options by name. Parameters of the type Never exist only to be refused.
     never = {name for name, kind in function.__annotations__.items() if kind == "Never"}
-    own = set(code.co_varnames[:count]) - {"self", "cls"} - never
+    own = set(inspect.signature(function).parameters) - {"self", "cls"} - never
     lacking = sorted(own - told(texts.get("Parameters", "")))
     result = function.__annotations__.get("return")
     if result not in (None, "None", "NoReturn") and not {"Returns", "Yields"} & set(texts):
@@ -197,3 +200,84 @@ def test_signatures_list_their_options() -> None:
         if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
     }
     assert found == set().union(*WITH_OTHER_OPTIONS.values()), "list the options with orcidx.keywords.lists_options"
+
+
+def of_spark() -> list[Any]:
+    if importlib.util.find_spec("pyspark") is None:
+        return []
+    module = importlib.import_module("orcidx.spark")
+    return [inspect.unwrap(one) for name in module.__all__ if callable(one := getattr(module, name))]
+
+
+def take_options() -> dict[str, Any]:
+    """Returns the functions and classes that ``lists_options`` gave a signature."""
+    constructors = {f"{one.__module__}.{one.__qualname__}": one for one in public() if inspect.isclass(one)}
+    found = {**callables(), **constructors, **{f"spark.{one.__qualname__}": one for one in of_spark()}}
+    return {
+        name: one
+        for name, one in found.items()
+        if hasattr(one.__init__ if inspect.isclass(one) else one, "__signature__") and inspect.signature(one).parameters
+    }
+
+
+def entries(text: str) -> dict[str, tuple[str, str]]:
+    """Returns the type and the text of each name of a section Parameters."""
+    parts = re.split(r"^(\S.*)\n", text, flags=re.MULTILINE)
+    found: dict[str, tuple[str, str]] = {}
+    for head, body in zip(parts[1::2], parts[2::2]):
+        names, _, kind = head.partition(" : ")
+        found |= {name: (kind, inspect.cleandoc(body)) for name in names.split(", ")}
+    return found
+
+
+def test_help_has_a_text_for_each_option() -> None:
+    found = take_options()
+    assert len(found) >= 23
+    for name, function in found.items():
+        listed = inspect.signature(function).parameters
+        shown = entries(sections(function.__doc__)["Parameters"])
+        assert listed.keys() - {"self"} == shown.keys(), name
+        assert not [option for option, (_, text) in shown.items() if not text.endswith(".")], name
+        text = pydoc.plain(pydoc.render_doc(function))
+        assert not re.search(r"^ *(\w+, )*\*\*\w+$", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("options", [ReadOptions, WriteOptions, CommitOptions])
+def test_help_has_the_type_and_the_default_of_each_option(options: Any) -> None:
+    users = [one for one in take_options().values() if fields_of(options) <= set(inspect.signature(one).parameters)]
+    assert len(users) >= 3
+    for function in users:
+        shown = entries(sections(function.__doc__)["Parameters"])
+        code = (function.__init__ if inspect.isclass(function) else function).__code__
+        for name in fields_of(options).difference(code.co_varnames):  # a function may have a parameter of its own
+            default = inspect.signature(function).parameters[name].default
+            kind = shown[name][0]
+            if default is None:
+                assert kind.endswith(", optional"), name
+            else:
+                assert f", default {default!r}".replace("'", '"') in kind, name
+
+
+def fields_of(options: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(options)}
+
+
+def test_an_option_of_help_has_its_unit_and_what_none_means() -> None:
+    shown = entries(sections(inspect.getdoc(orcidx.write_table))["Parameters"])
+    assert shown["stripe_size"][0] == "int, default 67108864 (64 MiB)"
+    assert "this many bytes" in shown["stripe_size"][1]
+    assert shown["uint64"][0] == '{"error", "long", "decimal"}, default "error"'
+    assert shown["max_memory"][0] == "int or WriterMemory, optional"
+    assert "None means" in shown["max_memory"][1]
+    kept = entries(sections(inspect.getdoc(orcidx.rewrite))["Parameters"])
+    assert kept["compression_level"][0] == "int, optional"
+    assert "None" not in kept["compression_level"][1]
+
+
+def test_options_of_a_function_come_with_the_texts_of_that_function() -> None:
+    of_scan = entries(sections(inspect.getdoc(orcidx.scan))["Parameters"])
+    shown = entries(sections(inspect.getdoc(orcidx.read_table))["Parameters"])
+    assert shown["match"][0] == of_scan["match"][0] + ', default "name"'
+    assert of_scan["match"][1].startswith(shown["match"][1])
+    assert shown["batch_bytes"] == of_scan["batch_bytes"]
+    assert not {"limit", "top"} & set(inspect.signature(orcidx.aggregate).parameters)

@@ -33,18 +33,20 @@ from orcidx.storage import Sources
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 
-@lists_options(scan_files)
+@lists_options(scan_files, but=("limit", "top"))
 def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
     """Returns files as a pyarrow dataset, for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's
     ``register_dataset``.
+
+    The keywords ``columns`` and ``where`` of ``orcidx.scan`` limit the columns and rows that queries can see. A
+    ``limit`` raises an error; give the limit to the query.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
         The same as in ``orcidx.scan``.
     **scan_options
-        The keywords of ``orcidx.scan``. ``columns`` and ``where`` limit the columns and rows that queries can see. A
-        ``limit`` raises an error; give the limit to the query.
+        The keywords of ``orcidx.scan``.
 
     Returns
     -------

@@ -34,7 +34,7 @@ REMOTE_TAILS = 8
 """The maximum number of files in a store whose rows are counted. Each file takes one or two requests."""
 
 
-@lists_options(scan_files)
+@lists_options(scan_files, but=("limit", "top"))
 def register_duckdb(
     connection: duckdb.DuckDBPyConnection, name: str, sources: Sources, **scan_options: Unpack[FilesArguments]
 ) -> None:

@@ -43,7 +43,7 @@ MOST_KEPT = 0.25
 Polars does not get these rows. TPC-H's query 19 takes half of the time, and no query takes longer (decision 0012)."""
 
 
-@lists_options(scan_files)
+@lists_options(scan_files, but=("limit", "top"))
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Returns files as a Polars LazyFrame.
 
@@ -51,14 +51,14 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a store. Polars applies the
     predicate in any case. Strings are returned as views, which Polars uses without copying. The frames have 262,144
     rows. If a predicate was pushed, they have at most 1,048,576 rows. Give ``strings=`` and ``batch_size=`` to change
-    this.
+    this. A ``limit`` raises an error; call ``head`` on the frame.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
         The same as in ``orcidx.scan``.
     **scan_options
-        The keywords of ``orcidx.scan``. A ``limit`` raises an error; call ``head`` on the frame.
+        The keywords of ``orcidx.scan``.
 
     Returns
     -------

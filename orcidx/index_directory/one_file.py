@@ -33,7 +33,7 @@ def build_file_index(
     """Builds the file index of a data file. Row i of the index is row i of the source.
 
     One batch is processed at a time. Bloom filters take constant memory. The other formats keep the keys of the indexed
-    columns in memory.
+    columns in memory. Options that change the values of the rows are refused.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def build_file_index(
     filesystem : object, optional
         A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
     **options
-        Fields of ``ReadOptions`` by name. Options that change the values of the rows are refused.
+        Fields of ``ReadOptions`` by name.
 
     Returns
     -------

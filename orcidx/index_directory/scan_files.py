@@ -59,8 +59,16 @@ def scan(
     ----------
     sources : path, URL, directory, glob, or an iterable of them
         Files are read in the given order. Files of a directory are sorted by path. Hidden and empty files are left out.
-    columns, where, limit, top, row_numbers
-        The same as in ``OrcFile.scan``. ``row_numbers`` start again in each file.
+    columns, where
+        The same as in ``OrcFile.scan``.
+    limit : int, optional
+        The maximum number of rows that are returned, over all files.
+    top : sequence, optional
+        Returns the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``. See
+        ``OrcFile.scan``.
+    row_numbers : bool or str
+        Adds the number of each row in its file as the last column, of type int64. A ``str`` is the name of this column.
+        The default name is ``row_number``. The numbers start again in each file.
     file_path : bool or str
         Adds a column with the source of each row. Its name is ``file_path``, or the given name.
     selection, deletion_vector, file_index : dict, optional
@@ -74,14 +82,15 @@ def scan(
         Whether ``key=value`` directories become columns: integers if every value is an integer, otherwise strings.
         Files that ``where`` rules out by these columns are not opened.
     indexes : {"auto", "all", "none"}
-        Which indexes (``_orcidx/``) are used when there is a condition. "auto": the indexes beside and above local
-        files, and in listed directories of remote storage. "all": also the indexes beside and above remote files that
-        are named one by one, which takes a few requests. Indexes of an older version of a file are not used.
+        Which indexes (``_orcidx/``) are used when there is a condition: the indexes beside and above local files, and
+        in listed directories of remote storage ("auto"), also the indexes beside and above remote files that are named
+        one by one, which takes a few requests ("all"), or no index ("none"). Indexes of an older version of a file are
+        not used.
     fresh : {"listing", "catalog"}
-        How files are found. "listing": files are listed now. "catalog": ``sources`` must be one directory. Its files
-        are taken from its catalog, without a listing. ``explain`` and the metadata of totals show the time of that
-        catalog's listing. If a file has been changed or deleted since that listing, an error is raised when the file is
-        opened. Files that were added later are not seen.
+        How files are found: they are listed now ("listing"), or taken from the catalog of a directory, without a
+        listing ("catalog"). With "catalog", ``sources`` must be one directory. ``explain`` and the metadata of totals
+        show the time of that catalog's listing. If a file has been changed or deleted since that listing, an error is
+        raised when the file is opened. Files that were added later are not seen.
     storage_options : dict, optional
         Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -203,7 +212,7 @@ def read_table(
     return scan(sources, columns, where, **arguments).to_table()
 
 
-@lists_options(scan)
+@lists_options(scan, but=("limit", "top"))
 def aggregate(
     sources: Sources,
     aggregates: Mapping[str, str],

@@ -36,7 +36,7 @@ class WriteOptions:
     """
 
     compression: str = "zstd"
-    """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in upper or lower case."""
+    """The codec: "uncompressed", "zlib", "snappy", "lz4" or "zstd", in upper or lower case."""
     compression_level: int | None = None
     """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, in its slow format). None means zstd 3 or 1 (whichever
     suits each stream better), zlib 4, or fast lz4."""
@@ -47,13 +47,14 @@ class WriteOptions:
     At least 4 KiB."""
     max_memory: int | WriterMemory | None = None
     """The most bytes of memory that the open stripe may hold, at least 1 MiB. Several writers can share a
-    ``WriterMemory``. If their stripes together hold more, the largest stripes are ended early."""
+    ``WriterMemory``. If their stripes together hold more, the largest stripes are ended early. None means that only
+    ``stripe_size`` ends a stripe."""
     row_index_stride: int = 10_000
-    """Rows of a row group, which is the smallest unit that a reader can skip. Any number from 1 on. 0 writes no index.
-    ORC Java writes only 1,000 and more, but reads any number."""
+    """Number of rows of a row group, which is the smallest unit that a reader can skip, or 0 to write no index. ORC
+    Java writes only 1,000 and more, but reads any number."""
     dictionary_key_size_threshold: float | Literal["auto"] = "auto"
-    """"auto" measures for each column of each stripe whether a dictionary is smaller. A number is the largest share of
-    distinct values for which a dictionary is written: 0 never, 1 always."""
+    """The largest share of distinct values for which a dictionary is written (0 never, 1 always), or "auto", which
+    measures for each column of each stripe whether a dictionary is smaller."""
     bloom_filter_columns: Sequence[str | int] | None = ()
     """Columns that get bloom filters: names (dotted for nested columns), "*" for all columns that can have one, or ORC
     column ids. As in pyarrow, the first field has id 1. None, which is pyarrow's default, means no column."""
@@ -77,13 +78,13 @@ class WriteOptions:
     """Writes types as Spark does: timestamps without a zone as bigint marked timestamp_ntz, and timestamps with a zone
     as timestamp in UTC."""
     batch_size: int | None = None
-    """Ignored. pyarrow has this option for the rows that it copies at once."""
+    """Ignored: pyarrow has this option for the rows that it copies at once."""
     compression_strategy: str | None = None
-    """Ignored. pyarrow has this option for the choice between speed and size. See ``compression_level``."""
+    """Ignored: pyarrow has this option for the choice between speed and size. See ``compression_level``."""
     padding_tolerance: float | None = None
     """Ignored, as in pyarrow: stripes are not padded."""
     file_version: str = "0.12"
-    """Only "0.12", which every reader supports."""
+    """The version of the ORC format: only "0.12", which every reader supports."""
 
     def __post_init__(self) -> None:
         kind = compression_kind(self.compression)

@@ -84,6 +84,7 @@ class WrittenStatistics(Mapping[str, ColumnStatistics]):
         return repr(self._found)
 
 
+@lists_options(WriteOptions)
 class OrcWriter:
     """Writes one ORC file, batch by batch.
 
@@ -114,7 +115,6 @@ class OrcWriter:
     3
     """
 
-    @lists_options(WriteOptions)
     def __init__(
         self,
         where: Target,

@@ -139,7 +139,7 @@ def rewrite(
     **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
     """Rewrites ORC files in the cheapest possible way. It can sort and cluster rows, recompress and merge files, and
-    add bloom filters.
+    add bloom filters. Options of the writer that are not given are taken from the sources.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def rewrite(
         the range of nanoseconds, and drops digits below microseconds. If streams are kept, new indexes describe the
         stored values. Options that change values are not used for these indexes.
     **options
-        Fields of ``WriteOptions`` by name. Options that are left out are taken from the sources.
+        Fields of ``WriteOptions`` by name.
 
     Returns
     -------

@@ -346,7 +346,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
             options=(options or self.options).override(**option_overrides),
         )
 
-    @lists_options(scan)
+    @lists_options(scan, but=("limit", "top"))
     def splits(
         self,
         target_bytes: int = SPLIT_BYTES,

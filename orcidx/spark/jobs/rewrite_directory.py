@@ -93,7 +93,8 @@ def rewrite(
     """Rewrites the ORC files below a directory in one job. Files that the same call made before are not rewritten.
 
     Rows are sorted within each file. Files of one directory that are much smaller than ``target_bytes`` are merged.
-    Indexes of the directory (``build_file_index``) are refreshed at the end.
+    Indexes of the directory (``build_file_index``) are refreshed at the end. Options of the writer that are not given
+    are taken from the old files.
 
     Readers see the old files until all new files exist. Then the files are swapped according to a manifest in
     ``_orcidx_rewrite/``. If a call is killed during the swap, ``recover`` or the next call completes the swap, whatever
