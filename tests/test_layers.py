@@ -243,3 +243,23 @@ def test_heavy_libraries_have_one_door() -> None:
         if (door := ONE_DOOR.get(library)) and module != door and not module.startswith(f"{door}.")
     ]
     assert not wrong, wrong
+
+
+def test_the_table_of_tests_names_each_directory_and_each_package() -> None:
+    """CONTRIBUTING says where the tests of a package lie. The modules in that directory import the package."""
+    tests = PACKAGE.parent / "tests"
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    table = text[text.index("| directory below `tests/` |") :].partition("\n\n")[0].split("\n")
+    assert len(table) <= 12
+    tested: dict[str, set[str]] = {}
+    for row in table[2:]:
+        directories, packages = (re.findall(r"`(\w+)`", cell) for cell in row.strip("|").split("|"))
+        for name in directories:
+            tested[name] = set(packages or [name] if "same name" in row else packages)
+    assert tested.keys() == {path.parent.name for path in tests.glob("*/test_*.py")}
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert set().union(*tested.values()) == rooms
+    for name, packages in tested.items():
+        code = "\n".join(path.read_text() for path in (tests / name).glob("*.py"))
+        unused = {one for one in packages if not re.search(rf"orcidx\.{one}\b|from orcidx import .*\b{one}\b", code)}
+        assert not unused, f"no module in tests/{name} imports {unused}"
