@@ -51,6 +51,7 @@ from orcidx.orc.statistics import file_statistics
 from orcidx.orc.stored_totals import StoredTotals, stored_totals
 from orcidx.orc.timezones import Zone, clock_zone
 from orcidx.orc.types import SPARK_TYPE, OrcType, decimal_digits, reads_as_timestamp
+from orcidx.pruning.bounds import successor
 
 __all__ = [
     "FILE_FIELDS",
@@ -211,8 +212,7 @@ def _high(bounds: Bounds) -> tuple[Any, bool]:
     value = bounds.value(0)
     if value is None or len(value) <= LONGEST_BOUND:
         return value, True
-    cut = value[:LONGEST_BOUND].rstrip(b"\xff")
-    return (cut[:-1] + bytes([cut[-1] + 1]) if cut else None), False
+    return successor(value[:LONGEST_BOUND]), False
 
 
 # ---------------------------------------------------------------------- the table

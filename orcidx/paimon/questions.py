@@ -1,6 +1,7 @@
 """Defines questions: simple conditions on keys that an index can evaluate. This module also translates a leaf of a
 predicate into questions.
 
+A question selects the rows that have a key. It is not a test of bounds, which ``pruning.bounds`` does (decision 0148).
 Every index evaluates the same few kinds of questions. So the modules of the index formats do not handle operators and
 literals. A leaf is translated into one or more questions. The result is the union of the rows that satisfy them.
 ``exact`` means that the union has exactly the rows for which the leaf is true.
@@ -19,6 +20,7 @@ from orcidx.paimon.data_types import BINARIES, INTEGERS, TEXTS, TIMESTAMPS
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
 from orcidx.predicate import BoundLeaf, Domain, Op
 from orcidx.predicate.like import like_prefix
+from orcidx.pruning.bounds import successor
 
 __all__ = ["Alternatives", "NullTest", "Points", "Question", "Span", "questions_of"]
 
@@ -237,9 +239,7 @@ class _Translator:
     def _prefix(self, prefix: bytes, *, exact: bool) -> Alternatives | None:
         if not prefix:
             return Alternatives((NullTest(True),), exact)
-        stem = prefix.rstrip(b"\xff")
-        after = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
-        return Alternatives((Span(prefix, after, high_open=True),), exact)
+        return Alternatives((Span(prefix, successor(prefix), high_open=True),), exact)
 
 
 def _char_from(literal: bytes, open_end: bool) -> Alternatives | None:

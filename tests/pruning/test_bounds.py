@@ -1,7 +1,7 @@
 """Evaluates leaves on bounds, and compares the results with an evaluation of every value within the bounds."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from orcidx import col
 from orcidx.orc.bound_values import NumberBounds
-from orcidx.predicate import BoundLeaf, Op, bind
+from orcidx.predicate import BoundLeaf, Op, bind, like_prefix
 from orcidx.pruning.bounds import ColumnBounds, UnitBounds, ValueBounds, leaf_in_bounds, numbers_rule_out, successor
 
 LOW, HIGH = 2, 4
@@ -51,7 +51,7 @@ def truth(leaf: BoundLeaf, value: float | None) -> bool:
     return plain is not None and plain is not leaf.negated
 
 
-def plainly(leaf: BoundLeaf, value: float | None) -> bool | None:
+def plainly(leaf: BoundLeaf, value: Any) -> bool | None:
     op, literals = leaf.op, leaf.literals
     if op is Op.IS_NULL:
         return value is None
@@ -178,19 +178,28 @@ def test_two_numbers_say_what_arrays_say() -> None:
     assert asked > 50
 
 
+def text_bounds(units: Sequence[tuple[str | None, str | None]], nulls: str) -> ColumnBounds:
+    return ColumnBounds(
+        lower=ValueBounds.of([None if low is None else low.encode() for low, _ in units]),
+        upper=ValueBounds.of([None if high is None else high.encode() for _, high in units]),
+        may_null=np.full(len(units), nulls != "none"),
+        all_null=np.full(len(units), nulls == "all"),
+        may_nan=np.zeros(len(units), np.bool_),
+    )
+
+
+def with_nulls(found: list[bool], nulls: str) -> list[bool]:
+    """Adds the rows that are null to the results of a leaf. A null never satisfies these leaves or their negations."""
+    return [False] if nulls == "all" else found + [False] * (nulls == "some")
+
+
+@pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("prefix", ["", "b", "ba", "c"])
-def test_prefixes(prefix: str, negated: bool) -> None:
+def test_prefixes(prefix: str, negated: bool, nulls: str) -> None:
     units = [("a", "az"), ("a", "b"), ("ba", "bz"), ("b", "c"), ("ba", "ba"), ("d", "e"), (None, "a"), ("c", None)]
     texts = ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("abcdez", repeat=size)]
-    none = np.zeros(len(units), np.bool_)
-    known = ColumnBounds(
-        lower=ValueBounds.of([low and low.encode() for low, _ in units]),
-        upper=ValueBounds.of([high and high.encode() for _, high in units]),
-        may_null=none,
-        all_null=none,
-        may_nan=none,
-    )
+    known = text_bounds(units, nulls)
     schema = pa.schema([("v", pa.string())])
     for where, longer in ((col("v").starts_with(prefix), 0), (col("v").like(f"{prefix}_%"), 1)):
         for leaf in bind(~where if negated else where, schema).leaves():
@@ -200,25 +209,82 @@ def test_prefixes(prefix: str, negated: bool) -> None:
                 within = [text for text in texts if (low or "") <= text <= (high or "zzzz")]
                 begins = [text.startswith(prefix) for text in within]
                 long = [len(text) >= len(prefix) + longer for text in within]
-                found = [(one and other) is not leaf.negated for one, other in zip(begins, long)]
+                found = with_nulls([(one and other) is not leaf.negated for one, other in zip(begins, long)], nulls)
                 assert may[place] >= any(found), (leaf, low, high)
                 assert must[place] <= all(found), (leaf, low, high)
-                if not leaf.negated:
-                    assert may[place] == any(begins), (leaf, low, high)
-                    assert must[place] == (not longer and all(begins)), (leaf, low, high)
+                proved = any(begins), not longer and all(begins)
+                expected = (not proved[1], not proved[0]) if leaf.negated else proved
+                assert may[place] == (expected[0] and nulls != "all"), (leaf, low, high)
+                assert must[place] == (expected[1] and nulls == "none"), (leaf, low, high)
 
 
+@pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("part", ["", "a"])
-def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool) -> None:
+def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool, nulls: str) -> None:
     """Bounds cannot decide ENDS_WITH and CONTAINS, except for the empty text, which every text contains."""
-    none = np.zeros(1, np.bool_)
-    ends = ValueBounds.of([b"b"])
-    known = ColumnBounds(lower=ends, upper=ends, may_null=none, all_null=none, may_nan=none)
+    known = text_bounds([("b", "b")], nulls)
     for where in (col("v").ends_with(part), col("v").contains(part)):
         for leaf in bind(~where if negated else where, pa.schema([("v", pa.string())])).leaves():
             may, must = leaf_in_bounds(leaf, known)
-            assert (may[0], must[0]) == (bool(part) or not negated, not part and not negated), leaf
+            assert may[0] == ((bool(part) or not negated) and nulls != "all"), leaf
+            assert must[0] == (not part and not negated and nulls == "none"), leaf
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@pytest.mark.parametrize("kept", [1, 2])
+def test_inexact_ends_of_texts(kept: int, nulls: str) -> None:
+    """A truncated minimum is below all values, and the successor of a truncated maximum is above all values. An
+    inexact end proves nothing about the value that it is."""
+    rows = [["aab", "aac"], ["abc", "abc"], ["abc", "acc"], ["baa", "bab", "bba"], ["ab\x7f", "ac"]]
+    literals = sorted({"", "a", "b", "c", *(text[:size] for texts in rows for text in texts for size in (1, 2, 3))})
+    units = [(min(texts)[:kept], (successor(max(texts)[:kept].encode()) or b"").decode()) for texts in rows]
+    assert all(low < min(texts) or len(low) == len(min(texts)) for (low, _), texts in zip(units, rows))
+    assert all(high > max(texts) for (_, high), texts in zip(units, rows))
+    known, value, asked = text_bounds(units, nulls), col("v"), 0
+    for one in literals:
+        comparisons = [value < one, value <= one, value > one, value >= one, value == one, value.eq_null_safe(one)]
+        comparisons += [value.is_in([one, "zz"]), value.is_in([one, *(f"z{i}" for i in range(20))])]
+        comparisons += [value.between(one, other) for other in literals if one <= other]
+        parts = [value.starts_with(one), value.ends_with(one), value.contains(one), value.like(f"{one}%c")]
+        for where in (*comparisons, *parts, ~value.like(f"{one}%c"), *(~part for part in parts)):
+            for bound in bind(where, pa.schema([("v", pa.string())])).leaves():
+                for leaf in (bound, replace(bound, negated=not bound.negated)):
+                    may, must = leaf_in_bounds(leaf, known)
+                    for place, texts in enumerate(rows):
+                        values = [None] if nulls == "all" else [*texts, *([None] * (nulls == "some"))]
+                        found = [text_truth(leaf, text) for text in values]
+                        assert may[place] >= any(found), (leaf, units[place])
+                        assert must[place] <= all(found), (leaf, units[place])
+                        asked += must[place] + (not may[place])
+    assert asked > 100
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_an_inexact_end_is_not_a_value(negated: bool) -> None:
+    """Values from "abc" to "abd" have the bounds "ab" and "ac" if the bounds are truncated to two bytes."""
+    ends = {"ab": (True, False), "ac": (True, False), "abc": (True, False), "aa": (False, False), "ad": (False, False)}
+    known = text_bounds([("ab", "ac")], "none")
+    for literal, (may, must) in ends.items():
+        [leaf] = bind(col("v") == literal, pa.schema([("v", pa.string())])).leaves()
+        found = leaf_in_bounds(replace(leaf, negated=negated), known)
+        assert [one.tolist() for one in found] == ([[not must], [not may]] if negated else [[may], [must]])
+
+
+def text_truth(leaf: BoundLeaf, value: str | None) -> bool:
+    """Whether a leaf on a column of texts is TRUE for a value."""
+    if value is None:
+        same = False if leaf.op is Op.EQ_NULL_SAFE else None
+    elif leaf.op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE):
+        stored, part = value.encode(), leaf.literals[0]
+        same = {
+            Op.STARTS_WITH: stored.startswith(part),
+            Op.ENDS_WITH: stored.endswith(part),
+            Op.CONTAINS: part in stored,
+        }.get(leaf.op, stored.startswith(like_prefix(part)) and stored.endswith(b"c") and len(stored) >= len(part) - 1)
+    else:
+        same = plainly(leaf, value.encode())
+    return same is not None and same is not leaf.negated
 
 
 def test_a_nan_bounds_nothing() -> None:
