@@ -482,19 +482,78 @@ OF_EVERY_INDEX = {"Contents", "build", "check_type", "read", "write"}
 """Names that each module of an index format has."""
 
 
+_CYTHON_NAME = re.compile(r"^(?:def|cpdef [^=]*?|(?:cdef |cpdef )?class) ?\b(\w+)(?=[(:])", re.MULTILINE)
+
+
+def public_names(path: Path) -> set[str]:
+    """Returns the functions and classes at the top of a module that Python code can import. Functions of Cython that
+    are declared by ``cdef`` are not among them."""
+    if path.suffix == ".pyx":
+        names = {match[1] for match in _CYTHON_NAME.finditer(path.read_text())}
+    else:
+        body = ast.parse(path.read_text()).body
+        names = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
 def test_a_public_name_means_one_thing() -> None:
     """No two public functions have the same name, except in ``cli``, whose functions have the names of commands."""
     face = set(re.findall(r'"(\w+)"', (PACKAGE / f"{FACE}.py").read_text()))
     places: dict[str, set[Path]] = {}
-    for path in sources(".py"):
+    for path in sources(".py", ".pyx"):
         room = path.relative_to(PACKAGE).parts[0]
         exempt = {"paimon": OF_EVERY_INDEX, "spark": face}.get(room, set())
-        for node in ast.parse(path.read_text()).body:
-            named = isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
-            if named and node.name not in exempt and room != "cli" and path.name != "__main__.py":
-                places.setdefault(node.name, set()).add(path)
+        if room != "cli" and path.name != "__main__.py":
+            for name in public_names(path) - exempt:
+                places.setdefault(name, set()).add(path)
     twice = sorted(name for name, found in places.items() if len(found) > 1)
     assert not twice, f"{twice}: give one another name"
+
+
+def test_names_of_cython_are_found(tmp_path: Path) -> None:
+    text = (
+        "def a(x):\n    def inner(): pass\ncpdef int b(int x) except -1:\ncdef class C(B):\nclass D:\ncdef int e():\n"
+    )
+    made = tmp_path / "made.pyx"
+    made.write_text(text + "cdef class _F:\n")
+    assert public_names(made) == {"a", "b", "C", "D"}
+
+
+CONSTANTS_ALIKE = {
+    "one for each format or index, with the version and layout that the format defines": {
+        *("DEFAULT_BLOCK_SIZE", "HEAD", "KIND", "LENGTH", "MAGIC", "MOST_ROWS", "VERSION"),
+    },
+    "one for each module of a kind, which others look up by this name": {"STORE"},
+    "a switch for tests, which turns the module's short cut off": {"ENABLED"},
+    "one thing, and its lower layer has no module that both may import": {"LARGEST_PRECISION"},
+    "how much of the same thing a module examines before it stops": {"MOST_COLUMNS", "MOST_GROUPS", "SAMPLED_STRIPES"},
+    "of type checkers": {"T", "TYPE_CHECKING"},
+}
+"""Public constants that several modules have under one name, and why. ``KIND`` is also the kind of a commit. The list
+may only shrink."""
+
+
+def constants_of(path: Path) -> set[str]:
+    """Returns the public constants at the top of a module of Python."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            found |= {one.id for one in names if isinstance(one, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]*", one.id)}
+    return found
+
+
+def test_a_public_constant_means_one_thing() -> None:
+    """No two modules have public constants of one name, except those in ``CONSTANTS_ALIKE``."""
+    places: dict[str, list[str]] = {}
+    for path in sources(".py"):
+        for name in constants_of(path):
+            places.setdefault(name, []).append(module_of(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    known = {name for names in CONSTANTS_ALIKE.values() for name in names}
+    new = {name: found for name, found in twice.items() if name not in known}
+    assert not new, f"{new}: give one another name, which says its unit or meaning"
+    assert not (gone := known - set(twice)), f"{sorted(gone)}: take them from CONSTANTS_ALIKE"
 
 
 READ_AND_WRITTEN = {"bloom", "decimals", "dictionary", "int_runs", "numbers", "statistics", "text", "timestamps"}

@@ -38,7 +38,7 @@ FRAME_ROWS = 1 << 18
 """The number of rows of a frame. With this number, TPC-H takes 0.88 of the time that it takes with frames of 65,536
 rows (decision 0012)."""
 
-MOST_KEPT = 0.25
+PUSHED_SHARE = 0.25
 """A condition is pushed if it keeps at most this share of the rows. Strings of the other rows are then not created, and
 Polars does not get these rows. TPC-H's query 19 takes half of the time, and no query takes longer (decision 0012)."""
 
@@ -204,7 +204,7 @@ class _Source:
         carried = (_carried(each, schema, request.options.nan) for each in filters)
         if pushed := [one for one in carried if one != Constant(True)]:
             pruning = all_of(*pushed)
-            if pays(replace(self.scan, request=replace(request, where=pruning)), most_kept=MOST_KEPT):
+            if pays(replace(self.scan, request=replace(request, where=pruning)), most_kept=PUSHED_SHARE):
                 where = pruning if where is None else all_of(where, pruning)
         columns, file_path, row_numbers = request.columns, request.file_path, request.row_numbers
         if with_columns is not None and columns is None:

@@ -14,7 +14,7 @@ from orcidx.spellings import size_text
 
 __all__ = ["PagePart", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of", "title_of"]
 
-STYLE = """
+PAGE_STYLE = """
 :root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a2130;--dim:#5d6778;--line:#e1e5eb;--green:#1f8a5b;
 --c-c:#8a94a3;--c-f:#22477a;--c-p:#7b3fa0;--c-s:#3d7cb5;--c-g:#8fbbdc;--c-b:#e0a03c;--c-d:#cc5b42;--c-x:#d5d9df;
 --c-n:#a9b0ba;--c-o:#b58ad6;--t-data:#4a86bf;--t-index:#74828f;--t-bloom:#b9771a;--t-nulls:#4d8a6a;--t-footers:#81789a}
@@ -87,7 +87,7 @@ def page(title: str, subtitle: str, parts: Iterable[PagePart]) -> str:
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head><body><main>"
         f"<header><h1>{escape(title)}</h1><p>{subtitle}</p></header>{sections}"
         "<footer>Made by orcidx. Hover over a cell to see which evidence decided.</footer></main></body></html>"
     )

@@ -37,7 +37,7 @@ _ORDER = [*EVIDENCE.values(), _OTHER]
 """The kinds of evidence from coarse to fine."""
 
 MOST_CELLS = 1500
-MOST_ROWS = 40
+MOST_SHOWN_ROWS = 40
 MOST_TILES = 40
 MOST_BUCKETS = 240
 """The maximum number of cells, rows, tiles and buckets of a picture, because the picture must fit on a page. If there
@@ -81,7 +81,7 @@ def pruning_map(explanation: Explanation) -> str:
     lines = _lines(explanation.files)
     total = sum(len(groups) for _, groups in lines)
     size = max(1, -(-total // MOST_CELLS))
-    if len(lines) > MOST_ROWS:
+    if len(lines) > MOST_SHOWN_ROWS:
         lines = [("", [group for _, groups in lines for group in groups])]
     used: Counter[tuple[str, str]] = Counter()
     rows = []

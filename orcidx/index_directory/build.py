@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, located
-from orcidx.index_directory.catalog import FILE_FIELDS, INDEXES, OBSERVED, observe
+from orcidx.index_directory.catalog import FILE_FIELDS, INDEX_FOLDER, OBSERVED, observe
 from orcidx.index_directory.kept_tails import tail_bytes
 from orcidx.index_directory.store import whole_object
 from orcidx.options import ReadOptions
@@ -92,7 +92,7 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
     directory, slash, name = path.rpartition("/")
     if len(name.encode()) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 4]}-{_digest(name)}"
-    return f"{INDEXES}/{directory}{slash}{name}.{_digest([known, spec.key])}.index"
+    return f"{INDEX_FOLDER}/{directory}{slash}{name}.{_digest([known, spec.key])}.index"
 
 
 def index_file(

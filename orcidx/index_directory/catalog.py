@@ -55,7 +55,7 @@ from orcidx.pruning.bounds import successor
 
 __all__ = [
     "FILE_FIELDS",
-    "INDEXES",
+    "INDEX_FOLDER",
     "OBSERVED",
     "STATISTICS_OPTIONS",
     "Catalog",
@@ -65,16 +65,16 @@ __all__ = [
     "statistics_column",
 ]
 
-INDEXES = "index"
+INDEX_FOLDER = "index"
 """The folder in ``_orcidx/`` with the indexes that are not embedded in the catalog."""
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
 """The options with which the statistics were read. A scan with options that read values differently cannot use the
 statistics."""
-MOST_COLUMNS = 32
+MOST_OBSERVED_COLUMNS = 32
 """The maximum number of columns of a file that have statistics in a catalog. With this number 100,000 files are planned
 within a second."""
-LONGEST_BOUND = 64
+LONGEST_KEPT_BOUND = 64
 """The maximum number of bytes of a bound. Longer bounds are truncated."""
 _NANOS_PER_SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
@@ -150,8 +150,8 @@ _VALUES = {"integer": pa.int64(), "double": pa.float64(), "bytes": pa.binary()}
 
 def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The statistics (rows of ``OBSERVED``) of top-level columns of a file. The columns are those in ``wanted``, and
-    the first ``MOST_COLUMNS`` columns of the file."""
-    first = [*wanted, *columns][: MOST_COLUMNS + len(wanted)]
+    the first ``MOST_OBSERVED_COLUMNS`` columns of the file."""
+    first = [*wanted, *columns][: MOST_OBSERVED_COLUMNS + len(wanted)]
     found = []
     for name, node in columns.items():
         if name not in first or node.kind not in _KINDS.values():
@@ -203,16 +203,16 @@ def _low(bounds: Bounds) -> tuple[Any, bool]:
     if isinstance(bounds, NumberBounds):
         return _number(bounds), True
     value = bounds.value(0)
-    return (value, True) if value is None or len(value) <= LONGEST_BOUND else (value[:LONGEST_BOUND], False)
+    return (value, True) if value is None or len(value) <= LONGEST_KEPT_BOUND else (value[:LONGEST_KEPT_BOUND], False)
 
 
 def _high(bounds: Bounds) -> tuple[Any, bool]:
     if isinstance(bounds, NumberBounds):
         return _number(bounds), True
     value = bounds.value(0)
-    if value is None or len(value) <= LONGEST_BOUND:
+    if value is None or len(value) <= LONGEST_KEPT_BOUND:
         return value, True
-    return successor(value[:LONGEST_BOUND]), False
+    return successor(value[:LONGEST_KEPT_BOUND]), False
 
 
 # ---------------------------------------------------------------------- the table
@@ -383,7 +383,7 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 def _check_places(files: pa.Table) -> None:
     """Checks the names in a catalog. The names are not trusted, because a damaged or hostile catalog may have any
     names. An index must be in the folder of indexes, and a tail in the folder of tails."""
-    for column, folder in (("index", INDEXES), ("tails", TAILS)):
+    for column, folder in (("index", INDEX_FOLDER), ("tails", TAILS)):
         if column not in files.column_names:
             continue
         names = files[column].drop_null()

@@ -10,7 +10,7 @@ from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.explain.summary import Section, Summary
-from orcidx.index_directory.catalog import INDEXES
+from orcidx.index_directory.catalog import INDEX_FOLDER
 from orcidx.index_directory.catalog_names import catalog_number
 from orcidx.index_directory.kept_tails import TAILS
 from orcidx.index_directory.store import FOLDER, IndexStore
@@ -152,7 +152,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
             yield one, one.version.mtime, "its writer was killed"
         elif one.name in replaced:
             yield one, replaced[one.name], "a later catalog replaced it"
-        elif one.name.startswith((f"{INDEXES}/", f"{TAILS}/")) and one.name not in named:
+        elif one.name.startswith((f"{INDEX_FOLDER}/", f"{TAILS}/")) and one.name not in named:
             yield one, last if one.name in outdated else one.version.mtime, "no catalog names it"
 
 

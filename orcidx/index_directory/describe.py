@@ -20,7 +20,7 @@ from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
 from orcidx.spellings import size_text
 from orcidx.storage import OneSource, list_sources
 from orcidx.storage.folder import Folder
-from orcidx.storage.unfinished_swaps import FOLDER, UNDER_WAY
+from orcidx.storage.unfinished_swaps import SWAP_FOLDER, UNDER_WAY
 
 __all__ = ["IndexDescription", "describe_indexes"]
 
@@ -123,7 +123,7 @@ def _line(row: Mapping[str, Any]) -> str:
 def _rewrites(folder: Folder) -> tuple[str, ...]:
     """Sentences about rewrites whose old files still exist."""
     told = []
-    for name in (one.name for one in folder.list(FOLDER) if one.name.endswith(UNDER_WAY)):
+    for name in (one.name for one in folder.list(SWAP_FOLDER) if one.name.endswith(UNDER_WAY)):
         try:
             until = float(json.loads(folder.read(name) or b"{}").get("kept_until", 0))
         except (ValueError, TypeError, AttributeError):

@@ -64,7 +64,7 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
-MOST_ASKED = 20_000
+MOST_EVALUATED = 20_000
 """The maximum number of embedded indexes that a plan evaluates. An evaluation takes about 0.05 ms. If there are more
 embedded indexes, the tasks evaluate them."""
 MOST_PARTS = 16
@@ -270,9 +270,9 @@ def plan_known_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded indexes rule out. The indexes are read only if at most ``MOST_ASKED`` files have an
+    """Files that their embedded indexes rule out. The indexes are read only if at most ``MOST_EVALUATED`` files have an
     embedded index."""
-    indexed = known.index_rows.embedded(files, most=MOST_ASKED)
+    indexed = known.index_rows.embedded(files, most=MOST_EVALUATED)
     if not indexed:
         return frozenset()
     open_in = open_questions(known, predicate, options)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.index_directory.catalog import INDEXES
+from orcidx.index_directory.catalog import INDEX_FOLDER
 from orcidx.index_directory.store import IndexStore, whole_object
 from orcidx.paimon.file_index import read_file_index
 
@@ -19,7 +19,7 @@ def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
     """For each file of the catalog, whether its index file is missing or does not have the length with which it was
     written."""
     files = store.catalogs.read(files=("index", "index_size"), columns=()).files
-    sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
+    sizes = {one.name: one.version.size for one in store.folder.list(INDEX_FOLDER)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
     return np.array([name is not None and sizes.get(name) != size for name, size in pairs], np.bool_)
 

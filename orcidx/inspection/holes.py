@@ -10,7 +10,7 @@ from orcidx.storage import RangeReader
 
 __all__ = ["MOST_READ_BYTES", "READ_BYTES", "describe_hole", "find_hole"]
 
-BLOCK_BYTES = 4096
+FILE_SYSTEM_BLOCK_BYTES = 4096
 """The size of a block of a file system. Only complete blocks of zeros are reported, because single zeros are also
 values."""
 READ_BYTES = 8 << 20
@@ -25,13 +25,13 @@ def find_hole(storage: RangeReader) -> tuple[int, int] | None:
     in the file. The result is None if there is no such range."""
     size = min(storage.size(), MOST_READ_BYTES)
     longest, start = (0, 0), 0
-    for offset in range(0, size - size % BLOCK_BYTES, READ_BYTES):
-        length = min(READ_BYTES, size - size % BLOCK_BYTES - offset)
+    for offset in range(0, size - size % FILE_SYSTEM_BLOCK_BYTES, READ_BYTES):
+        length = min(READ_BYTES, size - size % FILE_SYSTEM_BLOCK_BYTES - offset)
         (data,) = storage.read_ranges([(offset, length)])
-        filled = np.flatnonzero(np.frombuffer(data, np.int64).reshape(-1, BLOCK_BYTES // 8).any(axis=1))
-        for stop in (offset + filled * BLOCK_BYTES).tolist():
+        filled = np.flatnonzero(np.frombuffer(data, np.int64).reshape(-1, FILE_SYSTEM_BLOCK_BYTES // 8).any(axis=1))
+        for stop in (offset + filled * FILE_SYSTEM_BLOCK_BYTES).tolist():
             longest = max(longest, (stop - start, start))
-            start = stop + BLOCK_BYTES
+            start = stop + FILE_SYSTEM_BLOCK_BYTES
         longest = max(longest, (offset + length - start, start))
     return (longest[1], sum(longest)) if longest[0] else None
 

@@ -11,18 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.inspection.measure import (
-    INTEGER_KINDS,
-    LENGTH_KINDS,
-    Measured,
-    columns_below,
-    compared_bytes,
-    measure,
-)
+from orcidx.inspection.measure import LENGTH_KINDS, Measured, columns_below, compared_bytes, measure
 from orcidx.inspection.runs import Held, stored_bytes
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
-from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
+from orcidx.orc.bloom import BloomFilters, hash_byte_strings, hash_integers
 from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes, may_wrap, surely_fits
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.kinds import STREAM_NAMES, TypeKind
@@ -31,7 +24,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, unit_statistics
 from orcidx.orc.timezones import Zone, zone_of_statistics
-from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.orc.types import INTEGER_KINDS, STRING_KINDS, OrcType
 from orcidx.orc.wire import split_messages
 from orcidx.orc_writer.messages import blob
 
@@ -208,7 +201,7 @@ def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
         return hash_integers(distinct.cast(pa.float64()).to_numpy(zero_copy_only=False).copy().view(np.int64))
     if node.kind in (TypeKind.STRING, TypeKind.VARCHAR) and pa.types.is_string(distinct.type):
         offsets = np.frombuffer(distinct.buffers()[1], np.int32, len(distinct) + 1, distinct.offset * 4)
-        return hash_bytes(offsets.astype(np.int64), distinct.buffers()[2] or b"")
+        return hash_byte_strings(offsets.astype(np.int64), distinct.buffers()[2] or b"")
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
         try:
             nanos = distinct.cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -12,17 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.orc.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, OrcType
 
-__all__ = ["INTEGER_KINDS", "LENGTH_KINDS", "Measured", "columns_below", "compared_bytes", "measure"]
+__all__ = ["LENGTH_KINDS", "Measured", "columns_below", "compared_bytes", "measure"]
 
-INTEGER_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 LENGTH_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY})
 """Types whose ``total`` is the number of bytes of their values."""
-_FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _ORDERED = (
     INTEGER_KINDS
-    | _FLOATS
+    | FLOAT_KINDS
     | STRING_KINDS
     | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT}
 )
@@ -77,7 +75,7 @@ def measure(node: OrcType, array: pa.Array) -> Measured:
 
 
 def _extremes(node: OrcType, array: pa.Array) -> tuple[Any, Any]:
-    if node.kind in _FLOATS:
+    if node.kind in FLOAT_KINDS:
         array = array.filter(pc.invert(pc.is_nan(array)))
     elif node.kind is TypeKind.DATE:
         array = array.cast(pa.int32())

@@ -18,7 +18,7 @@ import numpy as np
 
 from orcidx.orc.wire import split_messages
 
-__all__ = ["BloomFilters", "hash_bytes", "hash_integers"]
+__all__ = ["BloomFilters", "hash_byte_strings", "hash_integers"]
 
 cdef uint64_t SEED = 104729
 cdef uint64_t C1 = 0x87C37B91114253D5ULL
@@ -81,7 +81,7 @@ def hash_integers(values):
     return result
 
 
-def hash_bytes(offsets, data):
+def hash_byte_strings(offsets, data):
     """Returns the Murmur hashes of n byte strings as an int64 array.
 
     ``offsets``: n + 1 integers. String i is data[offsets[i]:offsets[i + 1]], as in Arrow's binary layout.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.options import ValueOptions
-from orcidx.orc.bloom import hash_bytes, hash_integers
+from orcidx.orc.bloom import hash_byte_strings, hash_integers
 from orcidx.orc.bound_values import Bools
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
@@ -161,7 +161,7 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -
         return None
     offsets = np.zeros(len(literals) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, literals), np.int64, len(literals)), out=offsets[1:])
-    return hash_bytes(offsets, b"".join(literals))
+    return hash_byte_strings(offsets, b"".join(literals))
 
 
 def each_hash(
@@ -193,7 +193,7 @@ def _of_integers(values: list[int]) -> list[int]:
 
 def _of_texts(texts: list[bytes]) -> list[int]:
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    return [int(key) for key in hash_bytes(offsets, b"".join(texts))]
+    return [int(key) for key in hash_byte_strings(offsets, b"".join(texts))]
 
 
 def _integer_hashes(node: OrcType, literal: int, options: ValueOptions) -> list[int]:

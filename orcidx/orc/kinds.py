@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 
 __all__ = [
     "DATA_KINDS",
-    "INTEGERS",
+    "INTEGER_STREAM",
     "LAYOUTS",
     "STREAM_NAMES",
     "CompressionKind",
@@ -123,7 +123,7 @@ class StreamSpec:
 _BITS = (StreamSpec(StreamKind.DATA, StreamShape.BITS),)
 _BYTES = (StreamSpec(StreamKind.DATA, StreamShape.BYTES),)
 _BYTE_RLE = (StreamSpec(StreamKind.DATA, StreamShape.BYTE_RLE),)
-INTEGERS = (StreamSpec(StreamKind.DATA, StreamShape.INT_RLE, signed=True),)
+INTEGER_STREAM = (StreamSpec(StreamKind.DATA, StreamShape.INT_RLE, signed=True),)
 _LENGTHS = (StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE),)
 _DICTIONARY = (
     StreamSpec(StreamKind.DATA, StreamShape.INT_RLE),
@@ -131,16 +131,16 @@ _DICTIONARY = (
     StreamSpec(StreamKind.DICTIONARY_DATA, StreamShape.BYTES, positioned=False),
 )
 _DECIMAL = (*_BYTES, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE, signed=True))
-_TIMESTAMP = (*INTEGERS, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE))
+_TIMESTAMP = (*INTEGER_STREAM, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE))
 
 _DIRECT: dict[TypeKind, tuple[StreamSpec, ...]] = {
     TypeKind.BOOLEAN: _BITS,
     TypeKind.BYTE: _BYTE_RLE,
     TypeKind.UNION: _BYTE_RLE,
-    TypeKind.SHORT: INTEGERS,
-    TypeKind.INT: INTEGERS,
-    TypeKind.LONG: INTEGERS,
-    TypeKind.DATE: INTEGERS,
+    TypeKind.SHORT: INTEGER_STREAM,
+    TypeKind.INT: INTEGER_STREAM,
+    TypeKind.LONG: INTEGER_STREAM,
+    TypeKind.DATE: INTEGER_STREAM,
     TypeKind.FLOAT: _BYTES,
     TypeKind.DOUBLE: _BYTES,
     TypeKind.STRING: _BYTES + _LENGTHS,

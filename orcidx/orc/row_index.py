@@ -25,7 +25,7 @@ from orcidx.orc.statistics import RawStatistics, decode_statistics
 from orcidx.orc.streams import PositionIterator, position_count, position_offsets, stream_layout
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter
 from orcidx.orc.types import OrcType
-from orcidx.orc.wire import read_row_index
+from orcidx.orc.wire import read_index_entries
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-MOST_GROUPS = 1 << 16
+UNCONFIRMED_GROUPS = 1 << 16
 """The most row groups of a stripe, as long as no index confirms more."""
 
 
@@ -53,12 +53,12 @@ def group_count(rows: int, stride: int) -> int:
     return -(-rows // stride) if stride else min(rows, 1)
 
 
-def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
+def usual_bounds(tail: FileTail, stripe: int, *, most: int = UNCONFIRMED_GROUPS) -> Int64s:
     """The bounds of the row groups of a stripe whose index was not read. They are computed from the file's row index
     stride. A stripe with more than ``most`` row groups is treated as one row group."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
-    if groups > min(most, MOST_GROUPS):
+    if groups > min(most, UNCONFIRMED_GROUPS):
         return np.array([0, rows], np.int64)
     return _group_bounds(rows, stride, groups)
 
@@ -190,7 +190,7 @@ def build_row_index(
             with located(file=tail.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX"):
                 raw = unframe(buffers[node.id], tail.postscript, name="ROW_INDEX", most=bytes_left)
                 bytes_left -= len(raw)
-                entries = read_row_index(raw, entries_left)
+                entries = read_index_entries(raw, entries_left)
                 entries_left -= len(entries[2])
                 if len(entries[2]) != groups:
                     raise CorruptFile(

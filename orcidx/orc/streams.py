@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.kinds import INTEGERS, LAYOUTS, EncodingKind, StreamKind, StreamShape, StreamSpec, TypeKind
+from orcidx.orc.kinds import INTEGER_STREAM, LAYOUTS, EncodingKind, StreamKind, StreamShape, StreamSpec, TypeKind
 from orcidx.orc.types import OrcType
 
 __all__ = [
@@ -66,7 +66,7 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
             f"encoding {encoding.name} is not allowed for a column of type {column.kind.name.lower()}",
             column=column.dotted,
         )
-    return INTEGERS if is_decimal64(column, decimal64=decimal64) else layout
+    return INTEGER_STREAM if is_decimal64(column, decimal64=decimal64) else layout
 
 
 def position_offsets(

@@ -23,7 +23,7 @@ from orcidx.errors import CorruptFile, Unsupported
 __all__ = [
     "Message",
     "TypedPart",
-    "read_row_index",
+    "read_index_entries",
     "read_statistics",
     "split_messages",
     "split_nested_messages",
@@ -227,7 +227,7 @@ def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ss
 cdef Py_ssize_t MOST_POSITIONS = 64
 
 
-def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
+def read_index_entries(buffer, Py_ssize_t most=MOST_FIELDS):
     """Decodes a RowIndex message into columns. Raises ``Unsupported`` for more than ``most`` entries.
 
     Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and

@@ -29,11 +29,11 @@ __all__ = [
     "written_bytes",
 ]
 
-SHARED_BYTES = 8 << 20
+ROUGH_BYTES = 8 << 20
 """Up to this many bytes, an upper bound of the expanded size of a dictionary's rows is accurate enough. Above it the
 bytes are counted exactly."""
 
-FEW_ROWS = 16
+MANY_ENTRIES_PER_ROW = 16
 """The bytes of rows are counted one by one if a dictionary has more than this many entries for each row. This is common
 in small batches."""
 
@@ -207,13 +207,13 @@ def _longest(values: Any) -> int:
 
 def _entry_bytes(array: Any) -> int:
     """The number of bytes of the dictionary entries that the rows refer to. The result may be 0 if the entries take at
-    most ``SHARED_BYTES`` bytes."""
+    most ``ROUGH_BYTES`` bytes."""
     values = array.dictionary
     texts = is_plain_text(values.type)
-    if texts and FEW_ROWS * len(array) < len(values):
+    if texts and MANY_ENTRIES_PER_ROW * len(array) < len(values):
         return _named_bytes(array)
     longest = _longest(values)
-    if len(array) * longest <= SHARED_BYTES:
+    if len(array) * longest <= ROUGH_BYTES:
         return 0
     if not texts:
         return len(array) * longest

@@ -21,7 +21,7 @@ from orcidx.orc_writer.array_layouts import is_list_view
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
-from orcidx.orc_writer.columns import BadValue, Column, StructColumn
+from orcidx.orc_writer.columns import BadValue, BaseColumn, StructColumn
 from orcidx.orc_writer.decimals import DecimalColumn
 from orcidx.orc_writer.file_layout import StreamData
 from orcidx.orc_writer.gathered_texts import Entries, GatheredTexts
@@ -34,7 +34,7 @@ from orcidx.orc_writer.numbers import (
     LengthColumn,
     TagColumn,
 )
-from orcidx.orc_writer.source import Source
+from orcidx.orc_writer.source import ArraySource
 from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message
 from orcidx.orc_writer.text import TextColumn
 from orcidx.orc_writer.timestamps import TimestampColumn
@@ -72,7 +72,7 @@ class ColumnWriter:
     whether another writer takes over what this writer encodes."""
 
     def __init__(
-        self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool, is_lane: bool
+        self, node: WriteNode, column: BaseColumn, children: Sequence[ColumnWriter], *, has_index: bool, is_lane: bool
     ) -> None:
         self.node = node
         self.column = column
@@ -97,7 +97,7 @@ class ColumnWriter:
         self._write(array, pieces)
 
     def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
-        source = Source(array)
+        source = ArraySource(array)
         for piece in pieces:
             self.column.write(source, piece.start, piece.stop)
             self._end_piece(piece)
@@ -228,7 +228,7 @@ class _TextWriter(ColumnWriter):
             self._entries = Entries(dictionary)
         entries = self._entries
         entries.note(len(array))
-        source = Source(array.indices)
+        source = ArraySource(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
             # In the first row group of a stripe, the entries of the dictionary have no codes yet. The entries of a
@@ -241,7 +241,7 @@ class _TextWriter(ColumnWriter):
                 self._write_gathered(gathered, source, entries.values, piece)
             self._end_piece(piece)
 
-    def _write_gathered(self, gathered: GatheredTexts, source: Source, values: Source, piece: Piece) -> None:
+    def _write_gathered(self, gathered: GatheredTexts, source: ArraySource, values: ArraySource, piece: Piece) -> None:
         for start in range(piece.start, piece.stop, ROWS_GATHERED):
             stop = min(start + ROWS_GATHERED, piece.stop)
             texts = gathered.bring(source, values, start, stop)
@@ -290,7 +290,7 @@ class _ListWriter(ColumnWriter):
     column: LengthColumn
 
     def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
-        source = Source(array)
+        source = ArraySource(array)
         lengths, *elements = _list_parts(array)
         if array.null_count:
             valid = _validity(array)
@@ -452,7 +452,7 @@ _WRITERS: dict[TypeKind, type[ColumnWriter]] = {
 
 def _open_column(
     node: WriteNode, open_stream: Callable[[], OutStream], bloom: BloomBuilder | None, threshold: float, is_lane: bool
-) -> Column:
+) -> BaseColumn:
     kind = node.kind
     if kind in _WIDTHS:
         return IntegerColumn(open_stream, _WIDTHS[kind], bloom=bloom)
@@ -475,7 +475,7 @@ def _open_column(
         )
     if kind is TypeKind.BYTE:
         return ByteColumn(open_stream, bloom=bloom)
-    simple: dict[TypeKind, Callable[[Any], Column]] = {
+    simple: dict[TypeKind, Callable[[Any], BaseColumn]] = {
         TypeKind.BOOLEAN: BooleanColumn,
         TypeKind.LIST: LengthColumn,
         TypeKind.MAP: LengthColumn,

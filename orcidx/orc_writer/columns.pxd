@@ -4,13 +4,13 @@ from orcidx.orc_writer.bloom_filters cimport BloomBuilder
 from orcidx.orc_writer.byte_runs cimport Bits, ByteRuns
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 
 cdef enum:
     BLOCK = 512  # rows that a kernel processes at once
 
 
-cdef class Column:
+cdef class BaseColumn:
     cdef readonly list streams  # (kind, OutStream, how many numbers of a position follow the byte position)
     cdef readonly BloomBuilder bloom        # or None
     cdef Bits present
@@ -24,11 +24,11 @@ cdef class Column:
     cdef int64_t wrong_row  # the row that the last call of `_put` refused
     cdef str wrong
 
-    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil
+    cdef int64_t _begin_rows(self, ArraySource source, int64_t start, int64_t stop) except -1 nogil
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil
     cdef int _end_runs(self) except -1
     cdef object _take_statistics(self, int64_t count)
     cdef int _refuse(self, int64_t row, str reason) except -1
     cdef int _open_group(self) except -1
     cdef _start_group(self)
-    cdef int _take_present(self, Column other) except -1
+    cdef int _take_present(self, BaseColumn other) except -1

@@ -1,4 +1,4 @@
-"""``Column``: the common part of columns of all types: PRESENT, row groups, positions.
+"""``BaseColumn``: the common part of columns of all types: PRESENT, row groups, positions.
 
 A column gets its rows in pieces that are within one row group. The caller decides where a row group ends. At the end
 of the stripe the column has its streams, and the positions in them where each row group begins. PRESENT is created at
@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from orcidx.orc_writer.bloom_filters cimport BloomBuilder
 from orcidx.orc_writer.byte_runs cimport Bits
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class BadValue(Exception):
         self.path = ""
 
 
-cdef class Column:
+cdef class BaseColumn:
     """``open_stream()`` creates the column's streams. ``bloom``, if there is one, takes the hashes of the values."""
 
     def __cinit__(self, open_stream, *args, BloomBuilder bloom=None, **options):
@@ -38,7 +38,7 @@ cdef class Column:
         self.group_starts = []
         self.wrong_row = -1
 
-    def write(self, Source source not None, int64_t start, int64_t stop):
+    def write(self, ArraySource source not None, int64_t start, int64_t stop):
         """Appends rows of one row group, and returns how many of them are null. Raises ``BadValue``."""
         cdef int64_t nulls
         if not 0 <= start <= stop <= source.length:
@@ -61,7 +61,7 @@ cdef class Column:
         self.rows += rows
         self.group_rows += rows
 
-    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil:
+    cdef int64_t _begin_rows(self, ArraySource source, int64_t start, int64_t stop) except -1 nogil:
         """Marks which of the rows are null, and returns their number."""
         cdef int64_t nulls = source.nulls(start, stop)
         if nulls and not self.keeps_present:
@@ -71,7 +71,7 @@ cdef class Column:
             self.present.put_bitmap(source.validity, source.offset + start, stop - start)
         return nulls
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         return 0
 
     cdef int _end_runs(self) except -1:
@@ -116,7 +116,7 @@ cdef class Column:
         self.null_parents = False
         return count, has_null, statistics
 
-    def take_over(self, Column other not None):
+    def take_over(self, BaseColumn other not None):
         """Appends whole row groups that another column of the same kind has encoded into streams with ``keeps_raw``.
         Afterwards ``cut`` must be called for the streams. Both columns must be at the end of a row group."""
         totals = (self.rows, *[(<OutStream>entry[1]).total for entry in self.streams])
@@ -126,7 +126,7 @@ cdef class Column:
             (<OutStream>self.streams[i][1]).take_over(<OutStream>other.streams[i][1])
         self._take_present(other)
 
-    cdef int _take_present(self, Column other) except -1:
+    cdef int _take_present(self, BaseColumn other) except -1:
         with nogil:
             if other.keeps_present and not self.keeps_present:
                 self.present.put_same(True, self.rows)
@@ -190,7 +190,7 @@ cdef class Column:
         self.group_is_open = False
 
 
-cdef class StructColumn(Column):
+cdef class StructColumn(BaseColumn):
     """A struct, which has only a PRESENT stream."""
 
     def __init__(self, open_stream):

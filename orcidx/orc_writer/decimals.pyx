@@ -9,9 +9,9 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 
 from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C code below calls its C function
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 
 from orcidx.orc.kinds import StreamKind
 
@@ -67,7 +67,7 @@ cdef extern from *:
     bint decimal_less(decimal_t a, decimal_t b) noexcept nogil
 
 
-cdef class DecimalColumn(Column):
+cdef class DecimalColumn(BaseColumn):
     """decimal128 values. Statistics: (least, greatest, sum), all unscaled."""
 
     cdef OutStream data
@@ -105,7 +105,7 @@ cdef class DecimalColumn(Column):
             self.sums[i] = 0
         self.summed = 0
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef decimal_t kept[BLOCK]
         cdef const decimal_t* values
         cdef int n, m, i
@@ -206,7 +206,7 @@ cdef class DecimalColumn(Column):
         self.summed += n
         return 0
 
-    cdef int _refuse_one(self, Source source, int64_t start, int n) except -1:
+    cdef int _refuse_one(self, ArraySource source, int64_t start, int n) except -1:
         cdef const decimal_t* values = <const decimal_t*>source.values + source.offset
         cdef int64_t row
         for row in range(start, start + n):

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from orcidx.orc_writer.source cimport Source, offset_t
+from orcidx.orc_writer.source cimport ArraySource, offset_t
 
 cdef enum:
     AHEAD = 256  # rows whose texts are prefetched before the first text is copied
@@ -20,7 +20,7 @@ cdef extern from *:
 
 
 cdef inline int64_t find_texts(
-    const int32_t* indexes, Source rows, int64_t first, int64_t last, const offset_t* offsets, int64_t length,
+    const int32_t* indexes, ArraySource rows, int64_t first, int64_t last, const offset_t* offsets, int64_t length,
     const uint8_t* data, int64_t* starts, int64_t* ends
 ) noexcept nogil:
     """Computes where the texts of rows begin in ``data``. Also computes where each text ends if the texts are placed
@@ -48,7 +48,7 @@ cdef inline int64_t find_texts(
 
 
 cdef class GatheredTexts:
-    cdef Source source
+    cdef ArraySource source
     cdef int64_t* offsets
     cdef size_t rows  # the number of rows for which there is room
     cdef uint8_t* data
@@ -58,15 +58,15 @@ cdef class GatheredTexts:
 
 
 cdef class KnownEntries:
-    cdef Source values
+    cdef ArraySource values
     cdef uint32_t* codes  # each entry's number in the file's dictionary + 1; 0 means that it has no number yet
     cdef uint32_t* groups  # the last row group that has the entry, counted from 1
 
-    cdef bint are_of(self, Source values) noexcept
+    cdef bint are_of(self, ArraySource values) noexcept
 
 
 cdef class Entries:
-    cdef readonly Source values
+    cdef readonly ArraySource values
     cdef object places  # addresses of the dictionary's buffers, which identify the dictionary
     cdef int64_t rows  # rows that have referred to entries so far
     cdef int64_t longest  # bytes of the longest entry

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from orcidx.orc_writer.source cimport Source, find_lengths
+from orcidx.orc_writer.source cimport ArraySource, find_lengths
 
 cdef enum:
     FEW_SLOTS = 4096  # at most this many entries stay in the first-level caches
@@ -34,7 +34,7 @@ cdef class GatheredTexts:
         free(self.offsets)
         free(self.data)
 
-    def bring(self, Source source not None, Source values not None, int64_t start, int64_t stop):
+    def bring(self, ArraySource source not None, ArraySource values not None, int64_t start, int64_t stop):
         """The texts of some rows as a separate array, which is valid until the next call.
 
         ``source`` has int32 indexes, ``values`` the texts. Raises ``IndexError`` for an index outside of the texts."""
@@ -74,7 +74,7 @@ cdef class GatheredTexts:
         if wrong >= 0:
             raise IndexError(f"dictionary index {indexes[wrong]} of row {wrong} is outside the dictionary")
         if self.source is None:
-            self.source = Source.__new__(Source)
+            self.source = ArraySource.__new__(ArraySource)
         self.source.length = rows
         self.source.validity = source.validity
         self.source.offset = source.offset + start
@@ -97,7 +97,7 @@ cdef class GatheredTexts:
 cdef class KnownEntries:
     """What is known about the entries of one Arrow dictionary. The dictionary's buffers are kept alive."""
 
-    def __init__(self, Source values not None):
+    def __init__(self, ArraySource values not None):
         self.values = values
         self.codes = <uint32_t*>calloc(values.length + 1, sizeof(uint32_t))
         self.groups = <uint32_t*>calloc(values.length + 1, sizeof(uint32_t))
@@ -108,7 +108,7 @@ cdef class KnownEntries:
         free(self.codes)
         free(self.groups)
 
-    cdef bint are_of(self, Source values) noexcept:
+    cdef bint are_of(self, ArraySource values) noexcept:
         """Whether an array is this dictionary. This is so if it has the same buffers."""
         return values.data == self.values.data and values.length == self.values.length and (
             values.offsets32 == self.values.offsets32 and values.offsets64 == self.values.offsets64
@@ -124,7 +124,7 @@ cdef class Entries:
 
     def __init__(self, dictionary):
         cdef int64_t shortest
-        self.values = Source(dictionary)
+        self.values = ArraySource(dictionary)
         self.places = places_of(dictionary)
         if self.values.length <= FEW_SLOTS:
             self.tried = True

@@ -9,7 +9,7 @@ from orcidx.errors import InvalidQuery
 
 __all__ = ["WriterMemory"]
 
-LEAST_BYTES = 1 << 20
+LEAST_LIMIT_BYTES = 1 << 20
 """The smallest limit. Below it no stripe would have a whole row group."""
 
 
@@ -49,8 +49,10 @@ class WriterMemory:
     """
 
     def __init__(self, limit: int) -> None:
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
-            raise InvalidQuery(f"max_memory must be a number of bytes of at least {LEAST_BYTES}, but is {limit!r}")
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_LIMIT_BYTES:
+            raise InvalidQuery(
+                f"max_memory must be a number of bytes of at least {LEAST_LIMIT_BYTES}, but is {limit!r}"
+            )
         self.limit = limit
         # The keys are the identities of writers. Each change of the dict is atomic, so other threads never see a
         # partial change.

@@ -5,26 +5,26 @@ import numpy.typing as npt
 
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
-from orcidx.orc_writer.columns import Column
+from orcidx.orc_writer.columns import BaseColumn
 
 Open = Callable[[], OutStream]
 
-class IntegerColumn(Column):
+class IntegerColumn(BaseColumn):
     def __init__(self, open_stream: Open, width: int, *, bloom: BloomBuilder | None = None) -> None: ...
 
-class FloatColumn(Column):
+class FloatColumn(BaseColumn):
     def __init__(self, open_stream: Open, width: int, *, bloom: BloomBuilder | None = None) -> None: ...
 
-class BooleanColumn(Column):
+class BooleanColumn(BaseColumn):
     def __init__(self, open_stream: Open) -> None: ...
 
-class ByteColumn(Column):
+class ByteColumn(BaseColumn):
     def __init__(self, open_stream: Open, *, bloom: BloomBuilder | None = None) -> None: ...
 
-class LengthColumn(Column):
+class LengthColumn(BaseColumn):
     def __init__(self, open_stream: Open) -> None: ...
     def write_lengths(self, lengths: npt.NDArray[np.int64]) -> None: ...
 
-class TagColumn(Column):
+class TagColumn(BaseColumn):
     def __init__(self, open_stream: Open) -> None: ...
     def write_tags(self, tags: npt.NDArray[np.uint8]) -> None: ...

@@ -10,10 +10,10 @@ from libc.string cimport memcpy
 
 from orcidx.orc_writer.byte_runs cimport Bits, ByteRuns
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.compaction cimport compact8, compact16, compact32, compact64
 from orcidx.orc_writer.int_runs cimport RUN, IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 
 import numpy as np
 
@@ -23,7 +23,7 @@ cdef uint64_t PLAIN_NAN = 0x7FF8000000000000ULL
 cdef uint64_t MINUS_ZERO = 0x8000000000000000ULL
 
 
-cdef class RunsColumn(Column):
+cdef class RunsColumn(BaseColumn):
     """A column whose rows are written as runs of integers. The totals of the runs are its statistics."""
 
     cdef IntRuns runs
@@ -50,7 +50,7 @@ cdef class IntegerColumn(RunsColumn):
         self.runs = IntRuns(open_stream(), signed=True)
         self.streams.append((StreamKind.DATA, self.runs.stream, 1))
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t wide[BLOCK]
         cdef int n, m
         cdef int64_t at = start
@@ -75,26 +75,26 @@ cdef class IntegerColumn(RunsColumn):
             at += n
         return 0
 
-    def take_over(self, Column other not None):
+    def take_over(self, BaseColumn other not None):
         cdef IntegerColumn more = other
         self.runs.join_sequence(more.runs)
-        Column.take_over(self, other)
+        BaseColumn.take_over(self, other)
 
     def finish(self):
         if not self.keeps_present and len(self.group_starts) > 1 and self.runs.is_sequence(self.rows):
             self.run_starts = self.runs.write_sequence()
         else:
             self.runs.stream.values = self.rows
-        Column.finish(self)
+        BaseColumn.finish(self)
 
     def position_columns(self, Py_ssize_t groups):
         if self.run_starts is None:
-            return Column.position_columns(self, groups)
+            return BaseColumn.position_columns(self, groups)
         rows = np.array([starts[0] for starts in self.group_starts[:groups]], np.int64)
         return [*self.runs.stream.positions(self.run_starts[rows // RUN]), rows % RUN]
 
     def clear(self):
-        Column.clear(self)
+        BaseColumn.clear(self)
         self.runs.forget_sequence()
         self.run_starts = None
 
@@ -138,7 +138,7 @@ cdef inline void total_doubles(const double* values, int n, FloatTotals* totals)
     totals.has_nan |= has_nan
 
 
-cdef class FloatColumn(Column):
+cdef class FloatColumn(BaseColumn):
     """FLOAT and DOUBLE. ``width``: 4 or 8. NaNs keep their bits."""
 
     cdef OutStream data
@@ -157,7 +157,7 @@ cdef class FloatColumn(Column):
         self.totals.sum = 0
         self.totals.has_nan = False
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t kept[BLOCK]
         cdef int32_t narrow[BLOCK]
         cdef double wide[BLOCK]
@@ -232,7 +232,7 @@ cdef int compact_singles(
     return m
 
 
-cdef class BooleanColumn(Column):
+cdef class BooleanColumn(BaseColumn):
     """BOOLEAN: the bits of rows that are not null."""
 
     cdef Bits bits
@@ -245,7 +245,7 @@ cdef class BooleanColumn(Column):
         self.bits = Bits(self.data)
         self.bit_starts = []
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t row, bit
         cdef int value
         for row in range(start, stop):
@@ -267,40 +267,40 @@ cdef class BooleanColumn(Column):
         return found
 
     cdef _start_group(self):
-        Column._start_group(self)
+        BaseColumn._start_group(self)
         self.bit_starts.append(self.bits.count)
 
-    def take_over(self, Column other not None):
+    def take_over(self, BaseColumn other not None):
         cdef BooleanColumn bools = other
         before = self.bits.count
         self.bit_starts += [before + start for start in bools.bit_starts]
         self.bits.put_bits(bools.bits)
-        Column.take_over(self, other)
+        BaseColumn.take_over(self, other)
 
     def finish(self):
         pass
 
     def position_columns(self, Py_ssize_t groups):
-        columns = Column.position_columns(self, groups)
+        columns = BaseColumn.position_columns(self, groups)
         offsets, consumed, bits = self.bits.encode(np.array(self.bit_starts[:groups], np.int64))
         self.data.finish()
         return [*columns, *self.data.positions(offsets), consumed, bits]
 
     def all_streams(self):
-        return [*Column.all_streams(self), (int(StreamKind.DATA), self.data)]
+        return [*BaseColumn.all_streams(self), (int(StreamKind.DATA), self.data)]
 
     @property
     def held(self):
-        return Column.held.__get__(self) + self.bits.held
+        return BaseColumn.held.__get__(self) + self.bits.held
 
     def clear(self):
-        Column.clear(self)
+        BaseColumn.clear(self)
         self.bits.clear()
         self.data.clear()
         self.bit_starts = []
 
 
-cdef class ByteColumn(Column):
+cdef class ByteColumn(BaseColumn):
     """BYTE, which is written as byte runs."""
 
     cdef ByteRuns runs
@@ -314,7 +314,7 @@ cdef class ByteColumn(Column):
         self.least = INT64_MAX
         self.greatest = INT64_MIN
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t wide[BLOCK]
         cdef int n, m, i
         cdef int64_t at = start
@@ -347,7 +347,7 @@ cdef class ByteColumn(Column):
 
     @property
     def held(self):
-        return Column.held.__get__(self) + <int64_t>self.runs.size
+        return BaseColumn.held.__get__(self) + <int64_t>self.runs.size
 
 
 cdef class LengthColumn(RunsColumn):
@@ -366,7 +366,7 @@ cdef class LengthColumn(RunsColumn):
                 self.runs.put_many(&numbers[0], n)
 
 
-cdef class TagColumn(Column):
+cdef class TagColumn(BaseColumn):
     """UNION: the variant of each row. Rows are never null, because Arrow's unions have no validity bitmap of their
     own."""
 

@@ -17,7 +17,7 @@ cdef inline int64_t find_lengths(const offset_t* offsets, int64_t count, int64_t
     return least
 
 
-cdef class Source:
+cdef class ArraySource:
     cdef readonly object array
     cdef readonly int64_t length
     cdef const uint8_t* validity            # NULL: no row is null

@@ -1,6 +1,6 @@
 from typing import Any
 
-class Source:
+class ArraySource:
     array: Any
     length: int
     def __init__(self, array: Any) -> None: ...

@@ -1,4 +1,4 @@
-"""``Source``: the buffers of one Arrow array, for kernels that work on plain memory."""
+"""``ArraySource``: the buffers of one Arrow array, for kernels that work on plain memory."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -50,7 +50,7 @@ def longest_text(array):
     return found
 
 
-cdef class Source:
+cdef class ArraySource:
     """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries. For other types it
     has only the validity.
 

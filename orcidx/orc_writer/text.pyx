@@ -12,7 +12,7 @@ bytes). For BINARY least and greatest are None.
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free
 
-from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.dictionary cimport Entry
 from orcidx.orc_writer.int_runs cimport IntRuns
 from orcidx.orc_writer.text_values cimport EntryValues
@@ -56,7 +56,7 @@ cdef class TextColumn(EntryValues):
         if other.direct and not self.direct:
             self._drop_dictionary()
 
-    def take_over(self, Column other not None):
+    def take_over(self, BaseColumn other not None):
         cdef TextColumn texts = other
         cdef Py_ssize_t group
         cdef size_t first, last, i
@@ -66,7 +66,7 @@ cdef class TextColumn(EntryValues):
             self.code_starts += [self.code_count] * len(texts.group_starts)
             for one in texts.bytes_of_groups:
                 self.bytes_in_all += one
-            Column.take_over(self, other)
+            BaseColumn.take_over(self, other)
             return
         cdef int64_t[::1] codes = np.full(texts.dictionary.count, -1, np.int64)
         starts = [*texts.code_starts, texts.code_count]
@@ -149,7 +149,7 @@ cdef class TextColumn(EntryValues):
             self.direct = True              # an empty dictionary is useless
         if not self.direct:
             self._write_codes()
-        Column.finish(self)
+        BaseColumn.finish(self)
         self.dictionary_data.finish()
 
     cdef _write_codes(self):
@@ -186,7 +186,7 @@ cdef class TextColumn(EntryValues):
         free(order)
 
     def position_columns(self, Py_ssize_t groups):
-        columns = Column.position_columns(self, groups)
+        columns = BaseColumn.position_columns(self, groups)
         if self.direct:
             return columns
         # With a dictionary, the DATA stream contains runs of integers. A position in this stream needs one more number.
@@ -195,7 +195,7 @@ cdef class TextColumn(EntryValues):
         return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
 
     def all_streams(self):
-        found = Column.all_streams(self)
+        found = BaseColumn.all_streams(self)
         if not self.direct:
             found.append((int(StreamKind.DICTIONARY_DATA), self.dictionary_data))
         return found
@@ -210,7 +210,7 @@ cdef class TextColumn(EntryValues):
 
     @property
     def held(self):
-        found = Column.held.__get__(self) + self.dictionary_data.held + 4 * <int64_t>self.code_count
+        found = BaseColumn.held.__get__(self) + self.dictionary_data.held + 4 * <int64_t>self.code_count
         return found if self.dictionary is None else found + <int64_t>self.dictionary.arena_size + (
             <int64_t>(self.dictionary.count * sizeof(Entry) + self.dictionary.slot_count * sizeof(uint32_t))
         )

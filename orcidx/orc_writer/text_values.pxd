@@ -1,15 +1,15 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.columns cimport Column
+from orcidx.orc_writer.columns cimport BaseColumn
 from orcidx.orc_writer.dictionary cimport Dictionary
 from orcidx.orc_writer.gathered_texts cimport Entries, KnownEntries
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 from orcidx.orc_writer.text_bounds cimport Bound
 
 
-cdef class TextValues(Column):
+cdef class TextValues(BaseColumn):
     cdef OutStream data
     cdef IntRuns lengths
     cdef OutStream dictionary_data
@@ -35,9 +35,9 @@ cdef class TextValues(Column):
     cdef KnownEntries known  # entries of the Arrow dictionary whose rows are being written
 
     cdef _begin_stripe(self)
-    cdef int _put_values(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil
-    cdef int _put_bytes(self, Source source, int64_t start, int64_t stop, int64_t total) except -1 nogil
-    cdef int _refuse_text(self, Source source, int64_t index, int64_t row) except -1 nogil
+    cdef int _put_values(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil
+    cdef int _put_bytes(self, ArraySource source, int64_t start, int64_t stop, int64_t total) except -1 nogil
+    cdef int _refuse_text(self, ArraySource source, int64_t index, int64_t row) except -1 nogil
     cdef int _grow_codes(self, int64_t more) except -1 nogil
     cdef int _add_to_bloom(self, const uint8_t* data, int64_t length) except -1 nogil
     cdef _keep_bounds(self)
@@ -46,12 +46,12 @@ cdef class TextValues(Column):
 cdef class EntryValues(TextValues):
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1
     cdef int64_t _put_entries(
-        self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last
+        self, const int32_t* indexes, ArraySource source, ArraySource values, int64_t first, int64_t last
     ) except -2 nogil
     cdef int64_t _put_slots(
-        self, const int32_t* indexes, Source source, Entries entries, int64_t first, int64_t last
+        self, const int32_t* indexes, ArraySource source, Entries entries, int64_t first, int64_t last
     ) except -2 nogil
     cdef bint _are_texts(
-        self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last,
+        self, const int32_t* indexes, ArraySource source, ArraySource values, int64_t first, int64_t last,
         const uint8_t* together, int64_t total
     ) except -1 nogil

@@ -2,11 +2,11 @@ from collections.abc import Callable
 
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
-from orcidx.orc_writer.columns import Column
+from orcidx.orc_writer.columns import BaseColumn
 from orcidx.orc_writer.gathered_texts import Entries
-from orcidx.orc_writer.source import Source
+from orcidx.orc_writer.source import ArraySource
 
-class TextValues(Column):
+class TextValues(BaseColumn):
     def __init__(
         self,
         open_stream: Callable[[], OutStream],
@@ -20,5 +20,5 @@ class TextValues(Column):
     ) -> None: ...
 
 class EntryValues(TextValues):
-    def write_indexes(self, source: Source, values: Source, start: int, stop: int) -> int: ...
-    def write_entries(self, source: Source, entries: Entries, start: int, stop: int) -> int: ...
+    def write_indexes(self, source: ArraySource, values: ArraySource, start: int, stop: int) -> int: ...
+    def write_entries(self, source: ArraySource, entries: Entries, start: int, stop: int) -> int: ...

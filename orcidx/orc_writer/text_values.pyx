@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.dictionary cimport Dictionary
 from orcidx.orc_writer.gathered_texts cimport (
     AHEAD,
@@ -19,7 +19,7 @@ from orcidx.orc_writer.gathered_texts cimport (
     text_prefetch,
 )
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 from orcidx.orc_writer.text_bounds cimport Bound, bound_of, is_less, is_within, text_big, text_is_ascii, text_is_utf8
 
 from orcidx.orc.kinds import StreamKind
@@ -65,7 +65,7 @@ cdef inline uint64_t mask_of(int64_t length) noexcept nogil:
     return ~<uint64_t>0 if length >= 8 else ~(~<uint64_t>0 >> (8 * length))
 
 
-cdef class TextValues(Column):
+cdef class TextValues(BaseColumn):
     """Takes values one by one. Keeps their bytes and lengths, or their numbers in the dictionary. Updates the bounds
     and the bloom filter. ``TextColumn`` selects the form of the stripe."""
 
@@ -96,10 +96,10 @@ cdef class TextValues(Column):
         self.bytes_of_groups = []
 
     cdef _start_group(self):
-        Column._start_group(self)
+        BaseColumn._start_group(self)
         self.code_starts.append(self.code_count)
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t row, at
         cdef const uint8_t* first = source.data + source.begin(start)
         if self.checks_utf8 and not text_is_ascii(first, source.begin(stop) - source.begin(start)):
@@ -113,7 +113,7 @@ cdef class TextValues(Column):
             self._keep_bounds()
         return 0
 
-    cdef int _put_values(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put_values(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t lengths[BLOCK]
         cdef int64_t row, at, length, total
         cdef int64_t begin = start
@@ -143,7 +143,7 @@ cdef class TextValues(Column):
             begin = end
         return 0
 
-    cdef int _put_bytes(self, Source source, int64_t start, int64_t stop, int64_t total) except -1 nogil:
+    cdef int _put_bytes(self, ArraySource source, int64_t start, int64_t stop, int64_t total) except -1 nogil:
         """Writes the bytes of some rows in one piece. Nulls must have no bytes."""
         cdef int64_t first = source.begin(start)
         cdef int64_t row, at
@@ -155,7 +155,7 @@ cdef class TextValues(Column):
                 self.data.append(source.data + at, source.begin(row + 1) - at)
         return 0
 
-    cdef int _refuse_text(self, Source source, int64_t index, int64_t row) except -1 nogil:
+    cdef int _refuse_text(self, ArraySource source, int64_t index, int64_t row) except -1 nogil:
         cdef int64_t at = source.begin(index)
         with gil:
             value = source.data[at:min(source.begin(index + 1), at + 40)]
@@ -205,7 +205,7 @@ cdef class TextValues(Column):
         return found
 
     def clear(self):
-        Column.clear(self)
+        BaseColumn.clear(self)
         self.dictionary_data.clear()
         self._begin_stripe()
 
@@ -225,7 +225,7 @@ cdef class EntryValues(TextValues):
         self.group_nulls += nulls
         return 0
 
-    def write_indexes(self, Source source not None, Source values not None, int64_t start, int64_t stop):
+    def write_indexes(self, ArraySource source not None, ArraySource values not None, int64_t start, int64_t stop):
         """Appends rows of an Arrow dictionary, and returns the number of nulls. ``source`` has int32 indexes,
         ``values`` the texts.
 
@@ -273,7 +273,7 @@ cdef class EntryValues(TextValues):
         self._end_rows(indexes, wrong, stop - start, nulls)
         return nulls
 
-    def write_entries(self, Source source not None, Entries entries not None, int64_t start, int64_t stop):
+    def write_entries(self, ArraySource source not None, Entries entries not None, int64_t start, int64_t stop):
         """Appends rows of an Arrow dictionary, like ``write_indexes``, to a stripe without a dictionary. The texts are
         copied directly into the stream, some hundred rows at a time."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
@@ -296,7 +296,7 @@ cdef class EntryValues(TextValues):
         return nulls
 
     cdef bint _are_texts(
-        self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last,
+        self, const int32_t* indexes, ArraySource source, ArraySource values, int64_t first, int64_t last,
         const uint8_t* together, int64_t total
     ) except -1 nogil:
         """Refuses the first row that is not UTF-8, if the column requires UTF-8. Returns False if a row is refused.
@@ -313,7 +313,7 @@ cdef class EntryValues(TextValues):
         return True
 
     cdef int64_t _put_slots(
-        self, const int32_t* indexes, Source source, Entries entries, int64_t first, int64_t last
+        self, const int32_t* indexes, ArraySource source, Entries entries, int64_t first, int64_t last
     ) except -2 nogil:
         """Appends rows from the slots. Returns the first row whose number has no entry, or -1."""
         cdef int64_t lengths[AHEAD]
@@ -373,7 +373,7 @@ cdef class EntryValues(TextValues):
         return -1
 
     cdef int64_t _put_entries(
-        self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last
+        self, const int32_t* indexes, ArraySource source, ArraySource values, int64_t first, int64_t last
     ) except -2 nogil:
         """Appends rows from the entries. Returns the first row whose number has no entry, or -1."""
         cdef int64_t starts[AHEAD]

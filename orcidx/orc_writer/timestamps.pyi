@@ -2,9 +2,9 @@ from collections.abc import Callable
 
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
-from orcidx.orc_writer.columns import Column
+from orcidx.orc_writer.columns import BaseColumn
 
-class TimestampColumn(Column):
+class TimestampColumn(BaseColumn):
     def __init__(
         self, open_stream: Callable[[], OutStream], unit: str, *, bloom: BloomBuilder | None = None
     ) -> None: ...

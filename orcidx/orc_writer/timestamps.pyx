@@ -7,10 +7,10 @@ millisecond or more looks the same as a time after 1970 (ORC-763), and it is ref
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
-from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.compaction cimport compact64
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport ArraySource
 
 from orcidx.orc.kinds import StreamKind
 
@@ -61,7 +61,7 @@ cdef extern from *:
 UNITS = ("s", "ms", "us", "ns")
 
 
-cdef class TimestampColumn(Column):
+cdef class TimestampColumn(BaseColumn):
     """TIMESTAMP and TIMESTAMP_INSTANT. ``unit``: the unit of the values and of the statistics (least, greatest)."""
 
     cdef IntRuns seconds
@@ -79,7 +79,7 @@ cdef class TimestampColumn(Column):
         self.least = INT64_MAX
         self.greatest = INT64_MIN
 
-    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+    cdef int _put(self, ArraySource source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         cdef int64_t kept[BLOCK]
         cdef int64_t seconds[BLOCK]
         cdef int64_t nanos[BLOCK]
@@ -117,7 +117,7 @@ cdef class TimestampColumn(Column):
             return timestamp_micros(values, n, seconds, nanos)
         return timestamp_nanos(values, n, seconds, nanos)
 
-    cdef int _refuse_one(self, Source source, int64_t row, int64_t value) except -1:
+    cdef int _refuse_one(self, ArraySource source, int64_t row, int64_t value) except -1:
         cdef const int64_t* values = <const int64_t*>source.values + source.offset
         while values[row] != value or not source.is_valid(row):
             row += 1

@@ -70,7 +70,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Entries:
+class BitmapEntries:
     """Keys with the positions of their bitmaps. ``offsets[i]`` counts from the first bitmap. A negative offset means a
     single row, as in the module's docstring. A length of -1 means that the length is unknown."""
 
@@ -89,7 +89,7 @@ class Entries:
 # ---------------------------------------------------------------------- read
 
 
-def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[Entries, int]:
+def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[BitmapEntries, int]:
     """Reads ``count`` entries. Returns the entries and the position of their end. An entry is a value and an offset. If
     the layout ``fields`` has two integers, the second integer is the length of the bitmap."""
     size = kind.width + fields.size
@@ -99,7 +99,7 @@ def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.St
         names = [("key", kind.dtype), ("offset", ">i4"), ("length", ">i4")][: 1 + fields.size // INT.size]
         stored = np.frombuffer(data, np.dtype(names), count)
         lengths = stored["length"].tolist() if len(names) > 2 else [NOT_STORED] * count
-        return Entries(kind.decode(stored["key"]), stored["offset"].tolist(), lengths), count * size
+        return BitmapEntries(kind.decode(stored["key"]), stored["offset"].tolist(), lengths), count * size
     keys: list[bytes] = []
     places: list[tuple[int, ...]] = []
     at = 0
@@ -111,7 +111,7 @@ def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.St
         places.append(fields.unpack_from(data, at))
         at += fields.size
     lengths = [place[1] if len(place) > 1 else NOT_STORED for place in places]
-    return Entries(keys, [place[0] for place in places], lengths), at
+    return BitmapEntries(keys, [place[0] for place in places], lengths), at
 
 
 class _Layout:
@@ -123,7 +123,7 @@ class _Layout:
         self.rows = rows
         self.first_bitmap = 0
 
-    def head_entries(self, at: int, count: int) -> tuple[Entries, int]:
+    def head_entries(self, at: int, count: int) -> tuple[BitmapEntries, int]:
         """Reads ``count`` entries of the head from the position ``at``. Returns the entries and their size."""
         kind = self.kind
         guess = count * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, count * 2 * INT.size)
@@ -146,7 +146,7 @@ class _Layout:
         """The offset of a bitmap, and its actual length if ``length`` is unknown."""
         return offset, length
 
-    def entries(self) -> Entries:
+    def entries(self) -> BitmapEntries:
         """Every entry."""
         raise NotImplementedError
 
@@ -198,7 +198,7 @@ class _Layout1(_Layout):
     def null_place(self) -> tuple[int, int] | None:
         return None if self.nulls is None else self.with_length(self.nulls)
 
-    def entries(self) -> Entries:
+    def entries(self) -> BitmapEntries:
         return self._entries
 
     def _stored(self, data: memoryview) -> BitMap:
@@ -233,7 +233,7 @@ class _Layout2(_Layout):
             raise CorruptFile(
                 "the offsets of the blocks must ascend, begin at 0, and be below the size of all blocks", offset=at
             )
-        self._blocks: dict[int, Entries] = {}
+        self._blocks: dict[int, BitmapEntries] = {}
 
     def _load(self, numbers: Sequence[int]) -> None:
         missing = sorted(set(numbers) - self._blocks.keys())
@@ -241,7 +241,7 @@ class _Layout2(_Layout):
         for number, data in zip(missing, self.body.read_many(ranges) if ranges else []):
             self._blocks[number] = self._block(number, data)
 
-    def _block(self, number: int, data: memoryview) -> Entries:
+    def _block(self, number: int, data: memoryview) -> BitmapEntries:
         if len(data) < INT.size:
             raise CorruptFile("a block is cut off")
         (count,) = INT.unpack_from(data, 0)
@@ -268,7 +268,7 @@ class _Layout2(_Layout):
     def null_place(self) -> tuple[int, int] | None:
         return self.nulls
 
-    def entries(self) -> Entries:
+    def entries(self) -> BitmapEntries:
         self._load(range(len(self._firsts.keys)))
         blocks = [self._blocks[number] for number in range(len(self._firsts.keys))]
         keys = [key for block in blocks for key in _listed(block.keys)]
@@ -276,7 +276,7 @@ class _Layout2(_Layout):
         if len(keys) != self.values:
             raise CorruptFile(f"the blocks have {len(keys)} values, but the header says {self.values}")
         offsets = [offset for block in blocks for offset in block.offsets]
-        return Entries(keys, offsets, [length for block in blocks for length in block.lengths])
+        return BitmapEntries(keys, offsets, [length for block in blocks for length in block.lengths])
 
 
 def _is_padded(key: Any, stem: bytes) -> bool:

@@ -28,7 +28,7 @@ from orcidx.storage import Fingerprint, OneSource, Source, open_reader
 __all__ = ["Answer", "FileIndex", "OtherRows", "read_file_index"]
 
 _ORDER = {kind: place for place, kind in enumerate(FORMATS)}
-_READ_AT_ONCE = 1 << 20
+_BYTES_READ_AT_ONCE = 1 << 20
 """A container of at most this number of bytes is read by one request, because a second round trip costs as much as
 reading these bytes (decision 0017)."""
 
@@ -425,7 +425,7 @@ def read_file_index(
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)
     known = source.size if isinstance(source, Source) else None
-    at_once = known is not None and known <= _READ_AT_ONCE
+    at_once = known is not None and known <= _BYTES_READ_AT_ONCE
     if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
         # The size is known, so it is not requested from the store. The version is not needed either. Versions are only
         # compared between the responses of several requests, and here there is only one request.
@@ -436,11 +436,11 @@ def read_file_index(
     try:
         with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
             if at_once:
-                data, size = reader.read_tail(_READ_AT_ONCE)
+                data, size = reader.read_tail(_BYTES_READ_AT_ONCE)
             else:
                 size = reader.size()
-                data = reader.read_ranges([(0, size)])[0] if 0 < size <= _READ_AT_ONCE else memoryview(b"")
-            if size <= _READ_AT_ONCE:
+                data = reader.read_ranges([(0, size)])[0] if 0 < size <= _BYTES_READ_AT_ONCE else memoryview(b"")
+            if size <= _BYTES_READ_AT_ONCE:
                 container = read_container(Body.of(data))
                 if own:
                     reader.close()

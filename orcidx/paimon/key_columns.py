@@ -16,7 +16,7 @@ from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
 from orcidx.predicate.nodes import NANOS
 
 if TYPE_CHECKING:
-    from orcidx.paimon.row_hash import Column
+    from orcidx.paimon.row_hash import HashedColumn
 
 __all__ = ["hashed_column"]
 
@@ -27,7 +27,7 @@ _UNSIGNED = {"BOOLEAN": np.uint8, "TINYINT": np.uint8, "SMALLINT": np.uint16, "I
 _UNSIGNED |= {"TIME": np.uint32, "FLOAT": np.uint32}
 
 
-def hashed_column(array: pa.Array, data_type: DataType) -> Column:
+def hashed_column(array: pa.Array, data_type: DataType) -> HashedColumn:
     """Converts one key column. Raises ``InvalidQuery`` if the values do not fit ``data_type``, or if ``data_type`` is
     not allowed in a key."""
     if isinstance(array, pa.DictionaryArray):
@@ -38,7 +38,7 @@ def hashed_column(array: pa.Array, data_type: DataType) -> Column:
         raise InvalidQuery(f"values of Arrow type {array.type} do not fit a key of type {data_type}: {error}") from None
 
 
-def _column(array: pa.Array, data_type: DataType) -> Column:
+def _column(array: pa.Array, data_type: DataType) -> HashedColumn:
     root = data_type.root
     nulls = np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False)).astype(np.uint8)
     if root in BYTE_STRINGS:
@@ -75,7 +75,7 @@ def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array.cast(wanted).fill_null(pa.scalar(0).cast(wanted)).to_numpy(zero_copy_only=False))
 
 
-def _bytes_column(array: pa.Array, nulls: npt.NDArray[np.uint8]) -> Column:
+def _bytes_column(array: pa.Array, nulls: npt.NDArray[np.uint8]) -> HashedColumn:
     if not any(is_kind(array.type) for is_kind in (*ARROW_TEXTS, *ARROW_BINARIES)):
         raise InvalidQuery(f"values of type {array.type} are neither text nor bytes")
     ends, values = byte_buffers(array.cast(pa.large_binary()))

@@ -41,7 +41,7 @@ from orcidx.paimon.index import BodyIndex, as_bitmap
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, Keys, integers, key_type
 from orcidx.paimon.questions import NullTest, Points, Question, Span
-from orcidx.paimon.range_dictionary import Dictionary, write_dictionary
+from orcidx.paimon.range_dictionary import KeyDictionary, write_dictionary
 from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning.evaluate import Verdict
@@ -182,7 +182,7 @@ class RangeBitmapIndex(BodyIndex):
                 offset=HEAD.size,
             )
         self._body.check(end, size)
-        self._dictionary = Dictionary(self._body, (end, size), self.key_type, self.cardinality)
+        self._dictionary = KeyDictionary(self._body, (end, size), self.key_type, self.cardinality)
         self._slices_at = end + size
         self._numbers: BitSlices | None = None
 

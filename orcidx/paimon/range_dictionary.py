@@ -35,7 +35,7 @@ from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.paimon.body import Body
 from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, integers
 
-__all__ = ["Dictionary", "write_dictionary"]
+__all__ = ["KeyDictionary", "write_dictionary"]
 
 VERSION = 1
 HEAD = struct.Struct(">iBiii")  # header length, version, chunks, offsets length, chunks length
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 # ---------------------------------------------------------------------- read
 
 
-class Dictionary:
+class KeyDictionary:
     """A dictionary at ``place`` (offset, length) of a body. The chunk headers are read when they are first used. A
     chunk is read when a wanted value may be in it. Headers and chunks that were read are kept in memory."""
 

@@ -6,8 +6,8 @@ BYTES: int
 TIMESTAMP: int
 DECIMAL: int
 
-Column = tuple[
+HashedColumn = tuple[
     int, npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8] | None, npt.NDArray[np.int32] | None
 ]
 
-def hash_rows(columns: list[Column], rows: int) -> npt.NDArray[np.int32]: ...
+def hash_rows(columns: list[HashedColumn], rows: int) -> npt.NDArray[np.int32]: ...

@@ -38,11 +38,11 @@ Path = tuple[str, ...]
 
 MOST_EXACT = 16
 """The maximum number of column plans that are kept for one schema. They differ in which timestamps need 128 bits."""
-MOST_ASKED = 4
+MOST_ASKED_COLUMNS = 4
 """The maximum number of ``AskedColumns`` that are kept for one schema and request. They differ in the columns of the
 predicate."""
 PLAN_BYTES = 4096
-COLUMN_BYTES = 2048
+PLANNED_COLUMN_BYTES = 2048
 """The estimated bytes of a plan without its predicate, and the estimated bytes of each column in its tree and in the
 wanted schema."""
 
@@ -131,7 +131,7 @@ class SchemaColumns:
         key = paths, secret, leaves_rows
         found = self._asked.get(key)
         if found is None:
-            if len(self._asked) >= MOST_ASKED:
+            if len(self._asked) >= MOST_ASKED_COLUMNS:
                 self._asked.clear()
             found = self._asked[key] = AskedColumns(self, paths, secret, leaves_rows)
         return found
@@ -142,7 +142,7 @@ class SchemaColumns:
         not counted."""
         wanted = self.request.schema
         columns = len(self.root.names) + (0 if wanted is None else len(wanted.names)) + len(self.constants)
-        return PLAN_BYTES + COLUMN_BYTES * columns
+        return PLAN_BYTES + PLANNED_COLUMN_BYTES * columns
 
     def _map(self, columns: Any, options: ReadOptions, dictionaries: frozenset[int]) -> tuple[FieldSource, ...]:
         mapped = map_columns(

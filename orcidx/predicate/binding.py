@@ -21,7 +21,7 @@ from orcidx.predicate.external import Relaxation
 from orcidx.predicate.fold import Part, leaves, rewritten
 from orcidx.predicate.largest_nan_leaf import LargestNanLeaf
 from orcidx.predicate.like import normalise_like
-from orcidx.predicate.literals import NAN, Point, domain_of, point_of
+from orcidx.predicate.literals import NAN_POINT, Point, domain_of, point_of
 from orcidx.predicate.nodes import (
     Bound,
     BoundLeaf,
@@ -148,7 +148,7 @@ def bind_keys(
             places[number] = NULL_KEY
         elif column.domain is not Domain.NULL:
             point = column.convert(key)
-            if point is NAN:
+            if point is NAN_POINT:
                 places[number] = NAN_KEY if column.domain is Domain.FLOAT else NO_VALUE
             elif column.is_value(point):
                 values.setdefault(point.below, []).append(number)
@@ -346,7 +346,7 @@ class _Column:
         point = self.convert(leaf.literals[0])
         if op is Op.EQ_NULL_SAFE:
             return self._null_safe(point)
-        return self._largest_nan(op) if point is NAN else self._compare(op, point)
+        return self._largest_nan(op) if point is NAN_POINT else self._compare(op, point)
 
     @property
     def _name(self) -> str:
@@ -404,10 +404,10 @@ class _Column:
         return self.always(op is Op.LE)
 
     def _null_safe(self, point: Point) -> Bound:
-        if point is NAN and self.nan == "largest" and self.domain is Domain.FLOAT:
+        if point is NAN_POINT and self.nan == "largest" and self.domain is Domain.FLOAT:
             is_nan = self.make(Op.IS_NAN)
             return any_of(is_nan, replace(is_nan, op=Op.IS_NULL, negated=False)) if self.leaf.negated else is_nan
-        if point is not NAN and self.is_value(point):
+        if point is not NAN_POINT and self.is_value(point):
             return self.make(Op.EQ_NULL_SAFE, point.below)
         return Constant(self.leaf.negated)
 
@@ -416,11 +416,13 @@ class _Column:
         if None in literals and self.leaf.negated:
             return Constant(False)
         points = [self.convert(value) for value in literals if value is not None]
-        values = tuple(dict.fromkeys(point.below for point in points if point is not NAN and self.is_value(point)))
+        values = tuple(
+            dict.fromkeys(point.below for point in points if point is not NAN_POINT and self.is_value(point))
+        )
         parts = []
         if values:
             parts.append(self.make(Op.IN, *values) if len(values) > 1 else self.make(Op.EQ, *values))
-        if NAN in points and self.nan == "largest" and self.domain is Domain.FLOAT:
+        if NAN_POINT in points and self.nan == "largest" and self.domain is Domain.FLOAT:
             parts.append(self.make(Op.IS_NAN))
         return self.join(Op.IN, *parts) if parts else self.always(False)
 
@@ -433,13 +435,13 @@ class _Column:
             halves = [replace(self, leaf=~part if self.leaf.negated else part).bind() for part in parts]
             return self.join(Op.BETWEEN, *halves)
         first, last = self.convert(low), self.convert(high)
-        if first is NAN or last is NAN:
+        if first is NAN_POINT or last is NAN_POINT:
             if self.nan == "ieee":
                 return self.always(False)
             return self.join(
                 Op.BETWEEN,
                 *(
-                    self._largest_nan(op) if point is NAN else self._compare(op, point)
+                    self._largest_nan(op) if point is NAN_POINT else self._compare(op, point)
                     for op, point in ((Op.GE, first), (Op.LE, last))
                 ),
             )

@@ -24,7 +24,7 @@ from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canoni
 from orcidx.predicate.tried_casts import tried_cast
 
 __all__ = [
-    "FUNCTIONS",
+    "SCALAR_FUNCTIONS",
     "Computed",
     "Values",
     "comparison_of",
@@ -34,7 +34,7 @@ __all__ = [
     "operand_expression",
 ]
 
-FUNCTIONS = {
+SCALAR_FUNCTIONS = {
     "abs": "abs_checked",
     "ceil": "ceil",
     "floor": "floor",
@@ -60,7 +60,8 @@ pyarrow's function."""
 
 
 class Values:
-    """The common base of columns and computed values. It defines arithmetic and the functions of ``FUNCTIONS``."""
+    """The common base of columns and computed values. It defines arithmetic and the functions of
+    ``SCALAR_FUNCTIONS``."""
 
     __slots__ = ()
 
@@ -122,9 +123,9 @@ class Values:
         >>> orcidx.scan("names.orc", where=orcidx.col("name").function("length") > 3).to_table().to_pylist()
         [{'name': 'Grace'}]
         """
-        if name not in FUNCTIONS:
-            raise InvalidQuery(f"there is no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
-        return _call(FUNCTIONS[name], self)
+        if name not in SCALAR_FUNCTIONS:
+            raise InvalidQuery(f"there is no function {name!r}; the functions are {', '.join(SCALAR_FUNCTIONS)}")
+        return _call(SCALAR_FUNCTIONS[name], self)
 
     def cast(self, kind: pa.DataType) -> Computed:
         """The value converted to another Arrow type. Reading raises an error if a value does not fit.

@@ -21,7 +21,7 @@ MOST_BYTES = 64 << 20
 """The maximum number of bytes in the cache. A result has one byte for each leaf and entry. The dictionaries count too,
 because the cache keeps them alive. The oldest results are dropped first."""
 
-FEW_RUNS = 4
+FEW_CODE_RUNS = 4
 """With at most this many runs of matching codes, the codes are compared with the ends of the runs. This comparison
 takes 0.14 ns a row for each end of a run. Looking up each code would take 5 ns a row."""
 
@@ -66,7 +66,7 @@ class DictionaryAnswer:
     def __init__(self, matches: BoolArray) -> None:
         self._matches = matches
         edges = np.flatnonzero(np.diff(matches.view(np.int8), prepend=0, append=0))
-        self._runs = edges.reshape(-1, 2).tolist() if len(edges) <= 2 * FEW_RUNS else None
+        self._runs = edges.reshape(-1, 2).tolist() if len(edges) <= 2 * FEW_CODE_RUNS else None
 
     def at(self, codes: Codes, valid: BoolArray | None) -> BoolArray:
         """Returns for each code whether the leaf is TRUE. The result is undefined where the codes are not ``valid``."""

@@ -22,7 +22,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, Op, show_literal
 
-__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of", "scaled_floor", "stored_range"]
+__all__ = ["NAN_POINT", "Point", "domain_of", "parse_time", "point_of", "scaled_floor", "stored_range"]
 
 
 class Point(NamedTuple):
@@ -40,7 +40,7 @@ class Point(NamedTuple):
         return bool(self.below == self.above) and not (isinstance(self.below, float) and math.isinf(self.below))
 
 
-NAN = Point(math.nan, math.nan)
+NAN_POINT = Point(math.nan, math.nan)
 _NUMPY_NANOS = {**NANOS, "m": 60 * NANOS["s"], "h": 3_600 * NANOS["s"], "D": DAY_NANOS, "W": 7 * DAY_NANOS}
 _NUMPY_FINER = {"ps": 1_000, "fs": 1_000_000, "as": 1_000_000_000}
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -79,8 +79,8 @@ def domain_of(kind: pa.DataType) -> Domain:
 
 
 def point_of(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
-    """Returns the position of the literal among the values of a column of Arrow type ``kind``. The result is ``NAN``
-    for a NaN.
+    """Returns the position of the literal among the values of a column of Arrow type ``kind``. The result is
+    ``NAN_POINT`` for a NaN.
 
     Raises ``InvalidQuery`` if the literal cannot have the column's type. The error names the column, the literal and
     both types.
@@ -125,7 +125,7 @@ def _to_int(value: Any, kind: pa.DataType) -> Point | None:
     if isinstance(number, int):
         return Point(number, number)
     if isinstance(number, float):
-        return NAN if math.isnan(number) else Point(number, number)
+        return NAN_POINT if math.isnan(number) else Point(number, number)
     # A number with more than 81 digits before the decimal point is outside the range of every column. Without this
     # check, a hostile literal such as 1E+999999999 would be written out digit by digit.
     if number.adjusted() > 80:
@@ -142,7 +142,7 @@ def _to_decimal(value: Any, kind: pa.DataType) -> Point | None:
     if number is None:
         return None
     if isinstance(number, float):
-        return NAN if math.isnan(number) else Point(number, number)
+        return NAN_POINT if math.isnan(number) else Point(number, number)
     number = decimal.Decimal(number)
     return Point(number, number)
 
@@ -153,7 +153,7 @@ def _to_float(value: Any, kind: pa.DataType) -> Point | None:
     if isinstance(value, int):
         return _around(value)
     nearest = float(value)  # a decimal is rounded to double here, as in every SQL engine: 0.1 finds the double 0.1
-    return NAN if math.isnan(nearest) else Point(nearest, nearest)
+    return NAN_POINT if math.isnan(nearest) else Point(nearest, nearest)
 
 
 def _around(value: int) -> Point:

@@ -17,7 +17,7 @@ __all__ = ["compared", "new_array", "new_mask"]
 
 BoolArray = npt.NDArray[np.bool_]
 
-LEAST_BYTES = 1 << 16
+LEAST_POOL_BYTES = 1 << 16
 """Arrays with fewer bytes come from NumPy's allocator, which caches small blocks. For such arrays, getting a buffer
 from pyarrow's pool would take longer."""
 
@@ -25,7 +25,7 @@ from pyarrow's pool would take longer."""
 def new_array(count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array of ``count`` values with undefined content. A large array comes from pyarrow's pool."""
     dtype = np.dtype(kind)
-    if count * dtype.itemsize < LEAST_BYTES:
+    if count * dtype.itemsize < LEAST_POOL_BYTES:
         return np.empty(count, dtype)
     return np.frombuffer(pa.allocate_buffer(count * dtype.itemsize), dtype)
 

@@ -28,7 +28,7 @@ from sqlglot import Dialect, exp, tokens
 from sqlglot.errors import ParseError, TokenError
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.computed import FUNCTIONS, Computed, computed
+from orcidx.predicate.computed import SCALAR_FUNCTIONS, Computed, computed
 from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.literals import parse_time
 from orcidx.predicate.nodes import DAY_NANOS, MIRRORED, Constant, Leaf, Op, Predicate, all_of, any_of
@@ -213,7 +213,7 @@ class _Translator:
             if not self.is_column(right):
                 if isinstance(left, (exp.Func, exp.Mod)):
                     raise self.refuse(
-                        left, f"is an unknown function; the functions are coalesce, {', '.join(FUNCTIONS)}"
+                        left, f"is an unknown function; the functions are coalesce, {', '.join(SCALAR_FUNCTIONS)}"
                     )
                 raise self.refuse(node, "compares no column: a column must stand by itself on one side")
             left, right, op = right, left, MIRRORED.get(op, op)

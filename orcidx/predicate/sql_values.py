@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from orcidx.predicate.computed import FUNCTIONS, Computed, is_strict, operand_expression, quotient
+from orcidx.predicate.computed import SCALAR_FUNCTIONS, Computed, is_strict, operand_expression, quotient
 
 __all__ = ["as_computed", "is_computed", "value_of"]
 
@@ -34,13 +34,13 @@ def _function_name(node: Any) -> str | None:
     """The SQL name of a function of one value. The result is None for any other node."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        return name if name in FUNCTIONS and len(node.expressions) == 1 else None
+        return name if name in SCALAR_FUNCTIONS and len(node.expressions) == 1 else None
     if not isinstance(node, exp.Func):
         return None
     names = {name.lower() for name in node.sql_names()}
     if isinstance(node, exp.Trim):
         names = {{"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")}
-    found = next((name for name in FUNCTIONS if name in names), None)
+    found = next((name for name in SCALAR_FUNCTIONS if name in names), None)
     others = [key for key, value in node.args.items() if key not in ("this", "position") and value]
     return found if not others or (found == "round" and _is_whole(node, others)) else None
 

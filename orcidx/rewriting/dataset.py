@@ -26,8 +26,8 @@ from orcidx.storage.stores import store_of
 
 __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
 
-HELD_ROWS = 1 << 14
-HELD_BYTES = 1 << 20
+PENDING_ROWS = 1 << 14
+PENDING_BYTES = 1 << 20
 """Rows and bytes of a partition that are collected before its writer gets them. A batch may contain rows of many
 partitions, and only a few rows of each."""
 
@@ -288,7 +288,7 @@ class _FileSizes:
         if part.seen.rows < 1000:
             return 1000
         left = (self._file_bytes - _bytes_of(part)) * part.seen.rows // max(1, _bytes_of(part))
-        return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
+        return max(1, min(PENDING_ROWS, left, self._target_rows(part) - part.seen.rows))
 
     def _target_rows(self, part: _Partition) -> int:
         """The number of rows of each file, if the rows of the partition are spread evenly over its files."""
@@ -333,7 +333,7 @@ class _Writing:
             part.pending.append(rows)
             part.pending_rows += rows.num_rows
             part.pending_bytes += rows.nbytes
-            if part.pending_rows >= HELD_ROWS or part.pending_bytes >= HELD_BYTES:
+            if part.pending_rows >= PENDING_ROWS or part.pending_bytes >= PENDING_BYTES:
                 self._flush(part)
         while sum(part.held for part in self._open.values()) > self._memory:
             largest = max(self._open.values(), key=lambda part: part.held)

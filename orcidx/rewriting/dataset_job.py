@@ -27,7 +27,7 @@ __all__ = ["DatasetJob", "JobFile", "Mode"]
 
 Mode = Literal["error", "append", "overwrite"]
 
-FOLDER = "_orcidx_write"
+JOB_FOLDER = "_orcidx_write"
 VERSION = 1
 SAVED_SHARE = 50
 """The manifest names every file. It is written again when the number of files has grown by a fiftieth, so ten thousand
@@ -69,12 +69,12 @@ class DatasetJob:
 
     @property
     def _manifest(self) -> str:
-        return f"{FOLDER}/{self.token}.json"
+        return f"{JOB_FOLDER}/{self.token}.json"
 
     @property
     def replaced_data(self) -> list[str]:
         """The replaced files that have rows."""
-        return [one for one in self.replaced if not one.startswith(f"{FOLDER}/")]
+        return [one for one in self.replaced if not one.startswith(f"{JOB_FOLDER}/")]
 
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
@@ -98,7 +98,7 @@ class DatasetJob:
                 file=folder.name,
             )
         if mode == "overwrite" and not job.done:
-            manifests = [one for one in listed if one.startswith(f"{FOLDER}/") and one != job._manifest]
+            manifests = [one for one in listed if one.startswith(f"{JOB_FOLDER}/") and one != job._manifest]
             job.replaced = (*others, *manifests)
         else:
             kept = set(job.replaced) if mode == "overwrite" else set()

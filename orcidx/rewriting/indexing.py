@@ -21,7 +21,7 @@ from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
-from orcidx.orc.wire import read_row_index
+from orcidx.orc.wire import read_index_entries
 from orcidx.orc_writer.arrow_types import WriteNode, describe_schema
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.file_layout import StreamData, StripeData
@@ -205,7 +205,7 @@ class Indexer:
     def _joined(self, stripe: StoredStripe, node: OrcType, moved: bytes, fresh: bytes, framing: Framing) -> bytes:
         """Joins the positions of the row index ``moved`` with the statistics of the row index ``fresh``."""
         matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
-        _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
+        _, _, starts, stops = read_index_entries(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):
             raise CannotPatch(
                 f"the row index has {len(matrix)} row groups instead of {len(starts)}", column=node.dotted

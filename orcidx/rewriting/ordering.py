@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import needed
-from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE_ROWS, ZOrder
+from orcidx.rewriting.z_order import MOST_KEY_COLUMNS, SAMPLE_ROWS, ZOrder
 
 __all__ = ["Order", "OrderKey", "asked_order"]
 
@@ -109,8 +109,8 @@ def asked_order(
     if sort_by and cluster_by:
         raise InvalidQuery("both sort_by and cluster_by are given; give only one of them")
     columns = tuple([cluster_by] if isinstance(cluster_by, str) else cluster_by or ())
-    if any(not isinstance(name, str) for name in columns) or len(columns) > MOST_COLUMNS:
-        raise InvalidQuery(f"cluster_by must be a list of at most {MOST_COLUMNS} column names, not {cluster_by!r}")
+    if any(not isinstance(name, str) for name in columns) or len(columns) > MOST_KEY_COLUMNS:
+        raise InvalidQuery(f"cluster_by must be a list of at most {MOST_KEY_COLUMNS} column names, not {cluster_by!r}")
     keys = []
     for given in [sort_by] if isinstance(sort_by, str) else sort_by or ():
         name, direction = (given, "ascending") if isinstance(given, str) else _pair(given)

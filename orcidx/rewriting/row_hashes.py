@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from orcidx.orc_writer.array_layouts import decoded_dictionary, is_list_view, is_view, plain_layout
 
-__all__ = ["RowsSeen", "hash_rows", "rows_seen"]
+__all__ = ["RowsSeen", "hash_batch", "rows_seen"]
 
 Words = npt.NDArray[np.uint64]
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +40,7 @@ class RowsSeen:
     ordered: int = 0
 
     def with_batch(self, batch: pa.RecordBatch) -> RowsSeen:
-        hashes = hash_rows(batch)
+        hashes = hash_batch(batch)
         places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _STEP + _NULL
         total = (self.total + int(hashes.sum(dtype=np.uint64))) & _MASK_64
         ordered = (self.ordered + int(_mixed(hashes ^ places).sum(dtype=np.uint64))) & _MASK_64
@@ -58,7 +58,7 @@ def rows_seen(batches: Iterable[pa.RecordBatch]) -> RowsSeen:
     return seen
 
 
-def hash_rows(batch: pa.RecordBatch) -> Words:
+def hash_batch(batch: pa.RecordBatch) -> Words:
     """A hash of each row, which depends on the order of the columns but not on their names."""
     found = np.zeros(batch.num_rows, np.uint64)
     for column in batch.columns:

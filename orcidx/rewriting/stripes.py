@@ -24,7 +24,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.streams import position_offsets, stream_layout
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
-from orcidx.orc.wire import read_row_index
+from orcidx.orc.wire import read_index_entries
 from orcidx.orc_writer.chunks import OutStream, frame
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import INDEX_KINDS, StreamData, StripeData
@@ -168,7 +168,7 @@ def index_entries(
 ) -> tuple[Int64s, Int64s, Int64s]:
     """The positions of a column's row groups as an array (groups, numbers), and the places of its statistics in
     ``raw``. ``compressed`` says whether the index belongs to a compressed file."""
-    bounds, values, starts, stops = read_row_index(raw, stripe.reader.tail.limits.metadata_items)
+    bounds, values, starts, stops = read_index_entries(raw, stripe.reader.tail.limits.metadata_items)
     layout = stripe.layout(node, compressed=compressed)
     width = sum(spec.shape.positions(compressed=compressed) for _, spec in layout.values())
     counts = np.diff(bounds)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MOST_COLUMNS", "ZOrder"]
+__all__ = ["MOST_KEY_COLUMNS", "ZOrder"]
 
-MOST_COLUMNS = 8
+MOST_KEY_COLUMNS = 8
 """The maximum number of columns of a key. With 64 bits, each of 8 columns has 8 bits."""
 MOST_BITS = 16
 """The maximum number of bits for a column in a key."""

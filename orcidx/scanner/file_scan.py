@@ -39,7 +39,7 @@ from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
-from orcidx.scanner.stripe_reader import Caller, Step, read_stripe
+from orcidx.scanner.stripe_reader import Caller, Step, scan_stripe
 from orcidx.storage.local_file import LocalFile
 
 __all__ = ["FileScan", "count_groups", "count_stripes"]
@@ -299,7 +299,7 @@ class FileScan:
             return count is not None or self.request.wanted_as != "batches" or self.metrics.rows_returned > 0
 
         takes_all = self.request.wanted_as != "batches" and self.request.limit is None
-        steps = read_stripe(
+        steps = scan_stripe(
             stripe,
             self.columns.plan,
             _tested(self.request, decision),

@@ -34,7 +34,7 @@ from orcidx.scanner.file_scan import FileScan
 
 __all__ = ["IndexedFile", "IndexedGroups", "UnitColumn", "is_char", "unit_column"]
 
-MOST_GROUPS = 10_000
+MOST_COMBINATIONS = 10_000
 """The most combinations of values of the columns in ``by`` that are examined in a file."""
 
 _KINDS = ("bsi", "range-bitmap", "bitmap")
@@ -137,7 +137,7 @@ class IndexedFile:
         combined = 1
         for name in by:
             found = self._key(name)
-            if found is None or (combined := combined * max(1, len(found))) > MOST_GROUPS:
+            if found is None or (combined := combined * max(1, len(found))) > MOST_COMBINATIONS:
                 return None
             keys.append(found)
         totals = {}

@@ -44,7 +44,7 @@ Bools = npt.NDArray[np.bool_]
 Masks = tuple[Bools, Bools]
 """For each unit: whether some row may match, and whether every row matches."""
 
-FEW_RUNS = 8
+FEW_GROUP_RUNS = 8
 """If the remaining row groups of a stripe form at most this many runs, each run is read separately."""
 
 _RANGES = (Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
@@ -133,7 +133,7 @@ class RangeUnits:
         sizes = [row_bytes(column) for column in columns]
         runs = index.bounds[runs_of_mask(groups)].tolist()
         most = max(stop - start for start, stop in runs)
-        if len(runs) > FEW_RUNS or most > self.scan.options.batch_size or None in sizes:
+        if len(runs) > FEW_GROUP_RUNS or most > self.scan.options.batch_size or None in sizes:
             return None
         if most * sum(size or 0 for size in sizes) > self.scan.options.batch_bytes // 2:
             return None

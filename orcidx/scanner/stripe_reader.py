@@ -43,7 +43,7 @@ from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 from orcidx.scanner.tested_columns import tested_columns
 
-__all__ = ["Caller", "Step", "read_stripe"]
+__all__ = ["Caller", "Step", "scan_stripe"]
 
 DENSE_SHARE = 0.5
 """If at least this share of the row groups has survivors, all columns are read together (decision 0113)."""
@@ -88,7 +88,7 @@ class StripeGroups:
 
 @dataclass(frozen=True)
 class Caller:
-    """What the caller of ``read_stripe`` does with the rows.
+    """What the caller of ``scan_stripe`` does with the rows.
 
     ``goes_on``: whether the caller has taken a batch and requested another one. ``count``: a function that receives the
     number of matching rows of each span. If it is given, no batches are made, and the plan must have no output columns.
@@ -103,7 +103,7 @@ class Caller:
 
 @dataclass
 class StripeReader:
-    """The state of the scan of one stripe. The function ``read_stripe`` runs the scan.
+    """The state of the scan of one stripe. The function ``scan_stripe`` runs the scan.
 
     ``fetches``: fetches the planned bytes. While the caller does not go on, nothing is decoded ahead, except after
     several spans without matching rows.
@@ -323,7 +323,7 @@ class StripeReader:
             yield from self._batches(half)
 
 
-def read_stripe(
+def scan_stripe(
     stripe: OpenStripe,
     columns: ColumnPlan,
     rows: StripeRows,

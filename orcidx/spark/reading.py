@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "why"]
 
-DRIVER_FILES = 256
+DRIVER_METADATA_FILES = 256
 """The most files whose metadata the driver reads itself, at about a millisecond each. For more files, tasks read it."""
 CHUNKS_PER_SLOT = 4
 """The most planning tasks for each slot. With several tasks for each slot, all slots finish at about the same time."""
@@ -416,7 +416,7 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
     rows = plan.rows
     if not isinstance(rows, Scan):
         return split_paimon(rows)
-    if len(rows.jobs) <= DRIVER_FILES:
+    if len(rows.jobs) <= DRIVER_METADATA_FILES:
         return split_orc(rows, target)
     sizes = [job.source.size or 0 for job in rows.jobs]
     count = max(1, min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64))

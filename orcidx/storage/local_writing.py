@@ -28,7 +28,7 @@ __all__ = [
     "LocalSink", "Place", "create_file", "give_name", "open_temporary", "put_file", "shared_mode", "sync_directory",
 ]  # fmt: skip
 
-JOINED_BYTES = 1 << 20
+WRITE_BUFFER_BYTES = 1 << 20
 """Size in bytes of the buffer that joins small writes."""
 _NEW_FILE_MODE = 0o666
 """The mode of a new file, before the system removes the bits of the umask."""
@@ -240,7 +240,7 @@ class LocalSink:
         def descriptor(path: str, _: int) -> int:
             return open_temporary(self._place, path, mode)
 
-        opened.append(open(self._temporary, "wb", buffering=JOINED_BYTES, opener=descriptor))  # noqa: SIM115
+        opened.append(open(self._temporary, "wb", buffering=WRITE_BUFFER_BYTES, opener=descriptor))  # noqa: SIM115
         self._file = opened[0]
 
     def write(self, data: Buffer) -> None:

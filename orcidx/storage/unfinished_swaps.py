@@ -26,12 +26,12 @@ from orcidx.errors import CorruptFile, StorageError
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.stores import Found
 
-__all__ = ["FOLDER", "MARK", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled_listing"]
+__all__ = ["MARK", "SWAP_FOLDER", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled_listing"]
 
-FOLDER = "_orcidx_rewrite"
+SWAP_FOLDER = "_orcidx_rewrite"
 """The directory with the manifests of rewrites, inside the directory that was rewritten."""
 UNDER_WAY = ".swap"
-"""The suffix of a file in the directory ``FOLDER``. The file exists while a swap is running."""
+"""The suffix of a file in the directory ``SWAP_FOLDER``. The file exists while a swap is running."""
 MARK = "_orcidx_swap-"
 _MOST_LISTINGS = 20
 _PAUSE_SECONDS = 0.05

@@ -237,7 +237,7 @@ def test_many_values_are_decoded() -> None:
         found, facts = aggregated(table, {"bitmap": {"g": {}}, "bsi": {"v": {}}}, {"s": "sum(v)"}, "g")
     assert len(found) == 50
     assert facts["rows"] == {"decoded": 50}
-    with mock.patch("orcidx.scanner.index_totals.MOST_GROUPS", 49):
+    with mock.patch("orcidx.scanner.index_totals.MOST_COMBINATIONS", 49):
         _, facts = aggregated(table, {"bitmap": {"g": {}}, "bsi": {"v": {}}}, {"s": "sum(v)"}, "g")
     assert facts["rows"] == {"decoded": 50}
 

@@ -174,7 +174,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
     assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the catalog (Paimon file index)"
     assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
     assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
-    monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_ASKED", 2)
+    monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_EVALUATED", 2)
     assert len(store.plan(sources, "city = 'c1-300' AND id < 1000").kept) == 6
 
 

@@ -19,7 +19,7 @@ from work_done import python_calls
 
 import orcidx
 from orcidx import CorruptFile, ReadOptions
-from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
+from orcidx.orc.bloom import BloomFilters, hash_byte_strings, hash_integers
 from orcidx.orc.bloom_keys import (
     OLD_CLOCKS_MILLIS,
     distrust_bloom,
@@ -122,7 +122,7 @@ def filter_message(bitset: bytes, hashes: int = 5, *, words: str | None = None) 
 
 
 def text_hashes(texts: list[bytes]) -> list[int]:
-    return hash_bytes(np.cumsum([0, *map(len, texts)]), b"".join(texts)).tolist()
+    return hash_byte_strings(np.cumsum([0, *map(len, texts)]), b"".join(texts)).tolist()
 
 
 def double_bits(value: float) -> int:
@@ -138,10 +138,10 @@ def test_hash_of_bytes() -> None:
     assert text_hashes([text.encode() for text in MURMUR]) == list(MURMUR.values())
     array = pa.array(list(MURMUR), pa.string())
     _, offsets, data = array.buffers()
-    assert hash_bytes(np.frombuffer(offsets, np.int32), data).tolist() == list(MURMUR.values())
+    assert hash_byte_strings(np.frombuffer(offsets, np.int32), data).tolist() == list(MURMUR.values())
     for offsets in ([0, 5], [3, 2], [-1, 1]):
         with pytest.raises(ValueError, match="outside"):
-            hash_bytes(offsets, b"abc")
+            hash_byte_strings(offsets, b"abc")
 
 
 def test_bits_of_the_reference_filter() -> None:

@@ -20,7 +20,7 @@ import pytest
 import orcidx
 from orcidx.cli import main
 from orcidx.explain.model import RowGroupExplanation
-from orcidx.explain.page import STYLE
+from orcidx.explain.page import PAGE_STYLE
 from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
 from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
@@ -195,7 +195,7 @@ def test_the_command(path, tmp_path, capsys):
 
 def test_words_on_the_treemap_stand_out():
     """The words are white in light mode and in dark mode."""
-    colours = re.findall(r"--t-\w+:#(\w{6})", STYLE)
+    colours = re.findall(r"--t-\w+:#(\w{6})", PAGE_STYLE)
     assert len(colours) == 10
     for colour in colours:
         shares = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]

@@ -207,7 +207,7 @@ def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
     monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     if pushed:
         monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 0)
-        monkeypatch.setattr(polars_adapter, "MOST_KEPT", 1.0)
+        monkeypatch.setattr(polars_adapter, "PUSHED_SHARE", 1.0)
     return orcidx.scan_polars(folder)
 
 
@@ -279,7 +279,7 @@ def test_polars_pushes_what_indexes_answer(lazy: Any, monkeypatch: Any) -> None:
     assert lazy.filter((pl.col("id") == 4321) & (pl.col("text") == "v5")).select("x").collect().height == 1
     assert scans[-1].request.where is not None
     assert lazy.filter(pl.col("text") == "v5").select("x").collect().height > 100
-    assert (scans[-1].request.where is not None) is (polars_adapter.MOST_KEPT == 1.0)
+    assert (scans[-1].request.where is not None) is (polars_adapter.PUSHED_SHARE == 1.0)
     assert {path[0] for path in scans[-1].request.columns or ()} == {"x", "text"}
     assert lazy.head(10).collect().height == 10
     assert scans[-1].row_limit == 10

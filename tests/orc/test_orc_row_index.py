@@ -22,7 +22,7 @@ from orcidx.orc.statistics import decode_statistics
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_footer import StripeFooter, parse_stripe_footer
 from orcidx.orc.types import build_tree
-from orcidx.orc.wire import read_row_index as read_entries
+from orcidx.orc.wire import read_index_entries
 
 
 def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
@@ -223,7 +223,7 @@ def test_entries_are_decoded_and_compared_all_at_once(kind: TypeKind) -> None:
         may: list[Any] = []
 
         def prune() -> None:
-            entries = read_entries(raw)
+            entries = read_index_entries(raw)
             rows = np.full(count, 10_000)
             statistics = decode_statistics(node, "row_group", raw, entries[2:], rows=rows, stripes=[0] * count)
             column = bound_statistics(statistics, tail.facts, ReadOptions())

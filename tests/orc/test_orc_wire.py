@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from orcidx import CorruptFile
 from orcidx.orc.spans import compare_spans, order_spans, parse_decimals, spans_with_byte
-from orcidx.orc.wire import Message, TypedPart, read_row_index, read_statistics, split_messages, split_nested_messages
+from orcidx.orc.wire import (
+    Message,
+    TypedPart,
+    read_index_entries,
+    read_statistics,
+    split_messages,
+    split_nested_messages,
+)
 
 FIELDS = st.lists(
     st.one_of(
@@ -67,7 +74,7 @@ def test_refuses_what_is_no_field(raw: bytes) -> None:
     for read in (
         lambda: Message(raw, "test"),
         lambda: split_messages(raw, 1, "test"),
-        lambda: read_row_index(pb.blob(1, raw)),
+        lambda: read_index_entries(pb.blob(1, raw)),
         lambda: split_nested_messages(pb.blob(1, raw), 1, 1, "test"),
         lambda: read_statistics(raw, [0], [len(raw)], TypedPart.INTEGER),
         lambda: read_statistics(pb.blob(2, raw), [0], [len(raw) + 2], TypedPart.INTEGER),
@@ -98,7 +105,7 @@ def test_row_index_in_columns(entries: list[tuple[list[int], bool, bool]]) -> No
     for positions, is_packed, with_statistics in entries:
         body = pb.packed(1, positions) if is_packed else b"".join(pb.uint(1, value) for value in positions)
         raw += pb.blob(1, pb.uint(9, 1) + body + (pb.blob(2, pb.statistics(3, True)) if with_statistics else b""))
-    bounds, values, starts, stops = read_row_index(raw)
+    bounds, values, starts, stops = read_index_entries(raw)
     assert [values[a:b].tolist() for a, b in pairwise(bounds)] == [positions for positions, _, _ in entries]
     counts = read_statistics(raw, starts, stops, TypedPart.NOTHING)["count"]
     assert counts.tolist() == [3 if with_statistics else -1 for _, _, with_statistics in entries]
@@ -106,7 +113,7 @@ def test_row_index_in_columns(entries: list[tuple[list[int], bool, bool]]) -> No
 
 def test_positions_must_fit() -> None:
     with pytest.raises(CorruptFile, match="below 2"):
-        read_row_index(pb.blob(1, pb.packed(1, [2**63])))
+        read_index_entries(pb.blob(1, pb.packed(1, [2**63])))
 
 
 def test_nested_messages() -> None:

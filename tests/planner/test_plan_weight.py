@@ -20,7 +20,7 @@ import orcidx
 from orcidx import col
 from orcidx.orc.metadata_cache import INDEXES, PLANS, forget_metadata
 from orcidx.planner.request import ScanRequest
-from orcidx.planner.schema_plan import COLUMN_BYTES, PLAN_BYTES, SchemaColumns
+from orcidx.planner.schema_plan import PLAN_BYTES, PLANNED_COLUMN_BYTES, SchemaColumns
 from orcidx.predicate import dictionary_answers, parse, weight_of
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.storage import IdentityCache
@@ -138,7 +138,7 @@ def test_plans_weigh_by_the_columns_of_which_they_tell() -> None:
     wanted = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
     for schema, constants, columns in ((None, {}, 2), (None, {"p": pa.int32()}, 3), (wanted, {"p": pa.int32()}, 6)):
         made = SchemaColumns(root, ScanRequest(schema=schema), constants, frozenset())
-        assert made.weight == PLAN_BYTES + COLUMN_BYTES * columns
+        assert made.weight == PLAN_BYTES + PLANNED_COLUMN_BYTES * columns
 
 
 def test_row_indexes_are_kept_by_the_bytes_that_they_were_made_of(tmp_path: Path) -> None:

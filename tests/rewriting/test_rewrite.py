@@ -338,13 +338,13 @@ def test_a_damaged_source_leaves_nothing(tmp_path, options):
 def test_a_row_index_that_cannot_be_patched(tmp_path, monkeypatch):
     """If positions point to no chunk, the rows are encoded again, and the result says so."""
     source = make(tmp_path / "a.orc", compression="uncompressed")
-    right = stripes.read_row_index
+    right = stripes.read_index_entries
 
     def behind(*given):
         bounds, values, *extents = right(*given)
         return bounds, np.where(values > 0, values + 10**6, 0), *extents
 
-    monkeypatch.setattr(stripes, "read_row_index", behind)
+    monkeypatch.setattr(stripes, "read_index_entries", behind)
     done = orcidx.rewrite(source, tmp_path / "b.orc", compression="zstd")
     assert orcidx.open(tmp_path / "b.orc").read().equals(TABLE)
     assert done.way == "encode"

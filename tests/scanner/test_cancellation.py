@@ -19,7 +19,7 @@ from orcidx.errors import StorageError
 from orcidx.fetching.drive import Fetch, Turn, arun_in_turn, off_loop
 from orcidx.paimon import open_table
 from orcidx.scanner.file_queue import FileQueue
-from orcidx.scanner.file_scan import read_stripe
+from orcidx.scanner.file_scan import scan_stripe
 from orcidx.storage import RangeReader, open_reader
 
 TABLE = FIXTURES / "paimon" / "tables" / "db.db" / "append_dv32"
@@ -78,7 +78,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
     """The scan is cancelled while it makes a batch. For a table, this raised ``ValueError: generator already
     executing``."""
     begun, end = threading.Event(), threading.Event()
-    monkeypatch.setattr("orcidx.scanner.file_scan.read_stripe", held(begun, end))
+    monkeypatch.setattr("orcidx.scanner.file_scan.scan_stripe", held(begun, end))
     scan = orcidx.scan(files, batch_size=100) if kind == "files" else open_table(TABLE).scan(batch_size=100)
 
     async def read():
@@ -99,12 +99,12 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
 
 
 def held(begun, end):
-    """Returns a replacement of ``read_stripe`` that sets ``begun`` and then waits for ``end``."""
+    """Returns a replacement of ``scan_stripe`` that sets ``begun`` and then waits for ``end``."""
 
     def steps(*args, **kwargs):
         begun.set()
         assert end.wait(60)
-        yield from read_stripe(*args, **kwargs)
+        yield from scan_stripe(*args, **kwargs)
 
     return steps
 

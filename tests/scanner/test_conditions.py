@@ -41,7 +41,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "tested once decoded": [(tested_columns, "ENABLED", False), (column_group, "MANY_ROWS", 1)],
     "tested while decoded": [(column_group, "MANY_ROWS", 1), (base, "TESTED_ROWS", 100)],
     "always codes": [(coded_strings, "ROWS_PER_ENTRY", 0)],
-    "codes looked up": [(dictionary_answers, "FEW_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
+    "codes looked up": [(dictionary_answers, "FEW_CODE_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
     "NumPy and pyarrow alone": [(compiled, "ENABLED", False)],
     "small files opened": [(small_filter, "ENABLED", False)],
     "rows filtered": [(survivors, "LONG_RUNS", 0)],

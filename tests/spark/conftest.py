@@ -60,6 +60,6 @@ def time_for_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     survivors = pytest.importorskip("orcidx.spark.conditions.survivors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(survivors, "PATIENCE_SECONDS", 600.0)
-        patch.setattr(survivors, "FAR_PATIENCE_SECONDS", 600.0)
+        patch.setattr(survivors, "UNNOTICED_SECONDS", 600.0)
+        patch.setattr(survivors, "FAR_UNNOTICED_SECONDS", 600.0)
         yield

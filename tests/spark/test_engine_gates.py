@@ -31,7 +31,7 @@ def rows(frame: Any) -> Counter[str]:
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets orcidx's tasks look up keys of an index in tables of any size."""
-    monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
+    monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     monkeypatch.setattr(choosing, "LATE_COLUMNS", 1)
     monkeypatch.setattr(choosing, "RARE_SHARE", 1)
 

@@ -155,8 +155,8 @@ def test_keys_are_looked_up() -> None:
 @pytest.mark.parametrize(
     ("bytes_left", "is_looked_up"),
     [
-        (rules.LEAST_BYTES - 1, False),
-        (rules.LEAST_BYTES, True),
+        (rules.LEAST_LOOKUP_BYTES - 1, False),
+        (rules.LEAST_LOOKUP_BYTES, True),
         (500 * MIB, True),
         (500 * MIB + 1, False),
     ],

@@ -52,7 +52,7 @@ def funnel(found: Any) -> dict[str, tuple[int, int]]:
 def test_the_funnel_and_what_each_evidence_does(
     spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, in_tasks: bool
 ) -> None:
-    monkeypatch.setattr(explaining, "DRIVER_FILES", 0 if in_tasks else 100)
+    monkeypatch.setattr(explaining, "EXAMINED_FILES", 0 if in_tasks else 100)
     found = orcidx.spark.explain(spark, str(directory), "ID >= 18000 AND city = 'city5' AND day < 2")
     rows = {row["path"]: row for row in found.files.to_pylist()}
     of_city = [sum((n * 7 + number) % 13 == 5 for n in range(ROWS)) for number in range(FILES)]

@@ -81,7 +81,7 @@ def test_what_a_planning_task_finds_is_raised_here(
     spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
     """The error has its own type and the place in the file, and no traceback of Spark."""
-    monkeypatch.setattr(reading, "DRIVER_FILES", 3)
+    monkeypatch.setattr(reading, "DRIVER_METADATA_FILES", 3)
     for number in range(files - 1):
         shutil.copy(other_type / "0.orc", tmp_path / f"{number}.orc")
     shutil.copy(other_type / "1.orc", tmp_path / "z.orc")

@@ -203,7 +203,7 @@ def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPat
     assert "7 ruled out" in str(why(few)).replace(str(why(few).files - 1), "7")
     assert why(read(spark, directory, where="id BETWEEN 5 AND 7")).files_left == 1
     assert why(read(spark, directory, limit=3)).engine == "orcidx"
-    monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
+    monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     keyed = read(spark, directory, where="key IN (7919, 5)")
     assert why(keyed).engine == "orcidx"
     assert rows(keyed) == rows(plain(spark, directory).where("key IN (7919, 5)"))
@@ -277,7 +277,7 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     monkeypatch.setattr(survivors, "COST_SHARE", 0)
     patient = why(read(spark, directory, where="key = 7919"))
     assert patient.files_left == 1, "few files are asked, whatever they save"
-    monkeypatch.setattr(survivors, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(survivors, "UNNOTICED_SECONDS", 0)
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
         short = read(spark, directory, where="key = 7919")
@@ -413,7 +413,7 @@ def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
 def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics and the tasks that look up keys compare bytes, so they are not used. Spark's own ORC reader fails for
     a schema with a collation, but a condition may have one."""
-    monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
+    monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     asked = {"where": "text = 'T31'", "schema": "id BIGINT, key BIGINT, few INT, text STRING COLLATE UTF8_LCASE"}
     frame = read(spark, directory, **asked)
     assert why(frame).engine == "spark"

@@ -15,7 +15,7 @@ from pyarrow import orc
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.scanner.scan import Scan
 from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paimon
-from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin_plan
+from orcidx.spark.query.plan import FILE_BYTES, LEAST_TASK_BYTES, Plan, assign, begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.hive_columns import partition_types
 from orcidx.storage import Source
@@ -97,7 +97,7 @@ def test_a_table_brings_its_own_indexes_and_schema(data: Path) -> None:
 
 def test_tasks_are_smaller_where_slots_would_idle(data: Path) -> None:
     plan = begin_plan(Query(path=str(data / "plain")))
-    assert plan.target(8) == LEAST_BYTES
+    assert plan.target(8) == LEAST_TASK_BYTES
     big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(0, 1 << 30))
     assert big.target(16) == 1 << 26
     small = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(2000, 2000 << 10))

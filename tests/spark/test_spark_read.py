@@ -277,7 +277,7 @@ def test_many_files_are_planned_in_tasks(spark: Any, tmp_path: Path, monkeypatch
     for i in range(80):
         orc.write_table(pa.table({"i": range(i * 10, i * 10 + 10)}), tmp_path / "t" / f"{i:03}.orc")
     module = importlib.import_module("orcidx.spark.reading")
-    monkeypatch.setattr(module, "DRIVER_FILES", 70)
+    monkeypatch.setattr(module, "DRIVER_METADATA_FILES", 70)
     frame = read(spark, tmp_path / "t", where="i >= 700 AND i < 755")
     assert sorted(r.i for r in frame.collect()) == list(range(700, 755))
     assert frame.rdd.getNumPartitions() == 1

@@ -22,7 +22,7 @@ from orcidx import CorruptFile, InvalidQuery, StorageError, col
 from orcidx import spark as orcidx_spark
 from orcidx.index_directory.describe import describe_indexes
 from orcidx.spark.jobs import swaps
-from orcidx.storage.unfinished_swaps import FOLDER
+from orcidx.storage.unfinished_swaps import SWAP_FOLDER
 
 FILES, ROWS = 4, 2000
 
@@ -123,7 +123,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
             orcidx_spark.read(spark, path, engine="spark")
         plain_sql_is_spark_s(spark, path)
         before = {name: os.stat(directory / name).st_mtime_ns for name in files(directory)}
-        (lost,) = (path for path in (directory / FOLDER).glob("*.json"))
+        (lost,) = (path for path in (directory / SWAP_FOLDER).glob("*.json"))
         lease = lost.with_suffix(".lease")
         lease.write_text(json.dumps({"until": time.time() + 30}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):

@@ -46,7 +46,7 @@ __all__ = [
 KEEPS = True
 """Some tests set this to False. Kept rows are then selected from arrays of all rows."""
 
-MOST_KEPT = 0.9
+FULL_SIZE_SHARE = 0.9
 """If more than this share of the rows is kept, memory for all rows is allocated for the output. pyarrow's pool reuses
 blocks of one size. Memory of other sizes comes from the system, which must clear its pages (decision 0379)."""
 
@@ -390,7 +390,7 @@ class KeepsWhileDecoding(Fixed):
         if present.bits is not None or not KEEPS:
             return super()._read_kept(present, mask, count, pick)
         self.limits.claim(present.rows * self.width)
-        rows = present.rows if count > present.rows * MOST_KEPT else count + 1
+        rows = present.rows if count > present.rows * FULL_SIZE_SHARE else count + 1
         buffer, view = allocate(rows * self.width)
         self._read_dense_kept(view, mask.view(np.uint8), count)
         return pa.Array.from_buffers(self.arrow_type, count, [None, buffer.slice(0, count * self.width)], 0)

@@ -195,7 +195,7 @@ class DirectStrings(Strings):
                 buffers.fill_offsets(view.cast("i"), length)
             return pick(self._plain(rows, None, offsets, data, 0, ascii_only=ascii_only))
         kept = pick(pa.Array.from_buffers(pa.binary(length), rows, [None, data]), size + total)
-        if count <= rows * base.MOST_KEPT:
+        if count <= rows * base.FULL_SIZE_SHARE:
             offsets, view = allocate((count + 1) * 4)
         buffers.fill_offsets(view.cast("i")[: count + 1], length)
         content = kept.buffers()[1].slice(kept.offset * length, count * length)
@@ -330,7 +330,7 @@ class DictionaryStrings(Strings):
         self.limits.claim_text(whole)
         kept = pick(pa.Array.from_buffers(pa.int32(), rows, [None, codes]), (rows + 1) * 4 + whole)
         indexes = memoryview(kept.buffers()[1]).cast("B").cast("i")[kept.offset :]
-        offsets, view = allocate(((rows if count > rows * base.MOST_KEPT else count) + 1) * 4)
+        offsets, view = allocate(((rows if count > rows * base.FULL_SIZE_SHARE else count) + 1) * 4)
         total = buffers.gather_offsets(indexes, entries, None, count, count, view.cast("i"), uniform=self._uniform)
         data = self._gathered(indexes, count, total)
         return pa.Array.from_buffers(self._plain_type, count, [None, offsets.slice(0, (count + 1) * 4), data], 0)

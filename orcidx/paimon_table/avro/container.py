@@ -27,7 +27,7 @@ import zstandard
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.extras import needed
 from orcidx.paimon.json_object import parse_json_object
-from orcidx.paimon_table.avro.values import ValueSizes, read_long, read_metadata
+from orcidx.paimon_table.avro.values import ValueSizes, read_avro_metadata, read_long
 
 __all__ = ["SYNC_BYTES", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
@@ -45,7 +45,7 @@ file takes some 3 KiB. That is 14 bytes for each decompressed byte, and 140 to 8
 manifest. The largest ratio occurs if one writer has named all files (decision 0002)."""
 _DEEPEST_NESTING = 32
 """The largest depth of nested types in a schema."""
-KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
+KEPT_AVRO_SCHEMAS, LARGEST_KEPT_AVRO_SCHEMA = 16, 16 << 10
 """How many parsed schemas are kept, and the largest text of a kept schema in bytes. The schemas of manifests have 1 to
 5 KB of text. A parsed schema takes twenty times as much memory as its text."""
 _XZ_MEMORY = 1 << 27
@@ -81,10 +81,10 @@ def parsed_schema(schema_text: bytes) -> Any:
 
 def _understood(schema_text: bytes) -> tuple[Any, ValueSizes]:
     """The schema for fastavro, and the sizes of its values."""
-    return (_kept_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _kept_schema.__wrapped__)(schema_text)
+    return (_kept_schema if len(schema_text) <= LARGEST_KEPT_AVRO_SCHEMA else _kept_schema.__wrapped__)(schema_text)
 
 
-@lru_cache(KEPT_SCHEMAS)
+@lru_cache(KEPT_AVRO_SCHEMAS)
 def _kept_schema(schema_text: bytes) -> tuple[Any, ValueSizes]:
     checked = _checked_schema(schema_text)
     return _fastavro().parse_schema(checked), ValueSizes(checked)
@@ -104,7 +104,7 @@ def _header(data: memoryview) -> _Header:
     """The schema's text, the codec, and the position of the sync marker, which ends the header."""
     if data[:4] != MAGIC:
         raise CorruptFile("not an Avro file", offset=0)
-    metadata, at = read_metadata(data, len(MAGIC))
+    metadata, at = read_avro_metadata(data, len(MAGIC))
     codec = metadata.get("avro.codec", b"null").decode("latin-1")
     if codec not in _CODECS:
         raise Unsupported(

@@ -48,7 +48,7 @@ _PRIMITIVES = {
 }
 
 
-def read_metadata(const unsigned char[::1] data, Py_ssize_t at):
+def read_avro_metadata(const unsigned char[::1] data, Py_ssize_t at):
     """Reads the metadata map at the beginning of a file, from position ``at``. Returns the map from texts to bytes, and
     the position of its end. Raises ``CorruptFile``."""
     cdef long long count, _i

@@ -18,7 +18,7 @@ __all__ = ["Operation", "check_options", "gate_of", "is_known"]
 
 Operation = Literal["rewrite_file_index", "delete", "append"]
 ALL = ("rewrite_file_index", "delete", "append")
-APPEND, DELETE, ROWS = ("append",), ("delete",), ("delete", "append")
+APPENDING, DELETING, ROWS = ("append",), ("delete",), ("delete", "append")
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,26 @@ GATES: dict[str, Gate] = {
         for name in ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
     },
     "changelog-producer": Gate(ROWS, ("none",), f"orcidx does not write a changelog; {_JAVA}"),
-    "delete.force-produce-changelog": Gate(DELETE, ("false",), f"orcidx does not write a changelog; {_JAVA}"),
-    "row-tracking.enabled": Gate(APPEND, ("false",), f"orcidx does not assign row ids; {_JAVA}"),
-    "commit.force-compact": Gate(APPEND, ("false",), f"orcidx does not compact; {_JAVA}"),
-    "full-compaction.delta-commits": Gate(APPEND, (), f"orcidx does not compact; {_JAVA}"),
-    "partition.end-input-to-done": Gate(APPEND, ("false",), f"orcidx does not mark partitions as done; {_JAVA}"),
-    "bucket-function.type": Gate(APPEND, ("default",), f"another function assigns rows to buckets; {_JAVA}"),
-    "rowkind.field": Gate(APPEND, (), f"rows can be deletions; {_JAVA}"),
-    "sequence.field": Gate(APPEND, (), f"a column decides which of several rows is the newest; {_JAVA}"),
-    "file.format": Gate(APPEND, ("orc", "parquet"), f"orcidx writes only ORC and Parquet; {_JAVA}"),
-    "file.format.per.level": Gate(APPEND, ("",), f"orcidx writes one format; {_JAVA}"),
-    "file.compression.per.level": Gate(APPEND, ("",), f"orcidx writes one compression; {_JAVA}"),
-    "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"orcidx writes one mode of statistics; {_JAVA}"),
-    "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"orcidx does not write VARIANT; {_JAVA}"),
-    "orc.write.format": Gate(APPEND, ("0.12",), f"orcidx writes ORC version 0.12; {_JAVA}"),
+    "delete.force-produce-changelog": Gate(DELETING, ("false",), f"orcidx does not write a changelog; {_JAVA}"),
+    "row-tracking.enabled": Gate(APPENDING, ("false",), f"orcidx does not assign row ids; {_JAVA}"),
+    "commit.force-compact": Gate(APPENDING, ("false",), f"orcidx does not compact; {_JAVA}"),
+    "full-compaction.delta-commits": Gate(APPENDING, (), f"orcidx does not compact; {_JAVA}"),
+    "partition.end-input-to-done": Gate(APPENDING, ("false",), f"orcidx does not mark partitions as done; {_JAVA}"),
+    "bucket-function.type": Gate(APPENDING, ("default",), f"another function assigns rows to buckets; {_JAVA}"),
+    "rowkind.field": Gate(APPENDING, (), f"rows can be deletions; {_JAVA}"),
+    "sequence.field": Gate(APPENDING, (), f"a column decides which of several rows is the newest; {_JAVA}"),
+    "file.format": Gate(APPENDING, ("orc", "parquet"), f"orcidx writes only ORC and Parquet; {_JAVA}"),
+    "file.format.per.level": Gate(APPENDING, ("",), f"orcidx writes one format; {_JAVA}"),
+    "file.compression.per.level": Gate(APPENDING, ("",), f"orcidx writes one compression; {_JAVA}"),
+    "metadata.stats-mode.per.level": Gate(APPENDING, ("",), f"orcidx writes one mode of statistics; {_JAVA}"),
+    "variant.inferShreddingSchema": Gate(APPENDING, ("false",), f"orcidx does not write VARIANT; {_JAVA}"),
+    "orc.write.format": Gate(APPENDING, ("0.12",), f"orcidx writes ORC version 0.12; {_JAVA}"),
     "file.suffix.include.compression": Gate(
-        APPEND, ("false",), f"orcidx does not put the compression into file names; {_JAVA}"
+        APPENDING, ("false",), f"orcidx does not put the compression into file names; {_JAVA}"
     ),
-    "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"orcidx starts sequence numbers by scanning; {_JAVA}"),
+    "write.sequence-number-init-mode": Gate(
+        APPENDING, ("scan",), f"orcidx starts sequence numbers by scanning; {_JAVA}"
+    ),
 }
 
 
@@ -230,13 +232,13 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
         re.compile(
             r"fields\..+\.(aggregate-function|sequence-group|default-value|list-agg-delimiter|distinct|ts-field)"
         ),
-        Gate(APPEND, (), f"the option creates or merges values; {_JAVA}"),
+        Gate(APPENDING, (), f"the option creates or merges values; {_JAVA}"),
     ),
     (
         re.compile(
             r"fields\..+\.(ignore-retract|nested-key|nested-key-null-strategy|nested-sequence-field|count-limit)"
         ),
-        Gate(APPEND, (), f"the option merges values; {_JAVA}"),
+        Gate(APPENDING, (), f"the option merges values; {_JAVA}"),
     ),
 )
 

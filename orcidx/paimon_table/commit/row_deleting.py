@@ -34,7 +34,7 @@ from orcidx.predicate import External, Predicate, Where, parse
 __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete", "without_gone"]
 
 KIND = "OVERWRITE"
-LARGEST_FILE = (1 << 31) - 1
+MOST_FILE_ROWS = (1 << 31) - 1
 """The maximum number of rows of a file with a deletion vector. Java's readers store positions in an int."""
 
 _AS_READ = ReadOptions()
@@ -157,10 +157,10 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
     tasks = []
     for task in plan.tasks:
         check_own_file(task.file.entry)
-        if task.file.rows > LARGEST_FILE:
+        if task.file.rows > MOST_FILE_ROWS:
             raise Unsupported(
-                f"the file has {task.file.rows} rows, but rows can be deleted only in files of at most {LARGEST_FILE} "
-                "rows",
+                f"the file has {task.file.rows} rows, but rows can be deleted only in files of at most "
+                f"{MOST_FILE_ROWS} rows",
                 file=task.file.path,
             )
         tasks.append(DeleteTask(file_place(task.file.entry), task.file.rows, task, scan))

@@ -18,7 +18,7 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["TableFiles"]
 
 T = TypeVar("T")
-_READ_AT_ONCE = 8
+_FILES_READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
 """The maximum number of times that a hint file is read. Another process may overwrite the file in the meantime."""
@@ -87,7 +87,7 @@ class TableFiles:
         """Reads and parses several files in parallel."""
         if len(paths) < 2:
             return [self.parsed(path, parse) for path in paths]
-        return side_by_side(lambda path: self.parsed(path, parse), paths, _READ_AT_ONCE)
+        return side_by_side(lambda path: self.parsed(path, parse), paths, _FILES_READ_AT_ONCE)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """The snapshot with this number. Raises ``FileNotFoundError`` if it does not exist or has expired."""

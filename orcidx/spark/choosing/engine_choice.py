@@ -30,7 +30,7 @@ from orcidx.spark.choosing.asked_relation import (
 )
 from orcidx.spark.choosing.choice import Choice, Chosen, Engine
 from orcidx.spark.choosing.engine_rules import (
-    MOST_KEYS,
+    MOST_LOOKUP_KEYS,
     NO_INDEX,
     ConditionFacts,
     EngineFacts,
@@ -227,7 +227,7 @@ class _Choosing:
             leaf.path[0]
             for leaf in conjuncts(asked.may)
             if isinstance(leaf, Leaf) and not leaf.negated and leaf.op in (Op.EQ, Op.IN)
-            if leaf.path[0] in found.keyed and len(leaf.literals) <= MOST_KEYS
+            if leaf.path[0] in found.keyed and len(leaf.literals) <= MOST_LOOKUP_KEYS
         )
         return LookupFacts(self.engine != "spark" and is_plain, next(keyed, None), read)
 

@@ -30,12 +30,12 @@ __all__ = [
     "refusal",
 ]
 
-MOST_KEYS = 32
+MOST_LOOKUP_KEYS = 32
 """The most keys for which rows are looked up. With more keys, most row groups contain at least one of the keys."""
 LATE_COLUMNS = 4
 """The least number of columns for a lookup of keys. A lookup decodes columns only for the rows with the keys. With
 fewer columns this saves little."""
-LEAST_BYTES = 16 << 20
+LEAST_LOOKUP_BYTES = 16 << 20
 """The least stored bytes of the remaining files for a lookup of keys. Below this size, starting a Python worker costs
 more than decoding the files."""
 RARE_SHARE = 0.5
@@ -203,7 +203,7 @@ REFUSALS = (
 LOOKUP_REFUSALS: tuple[tuple[Callable[[EngineFacts, LookupFacts, Sizes], bool], str], ...] = (
     (lambda f, one, kept: f.condition.is_testable is not True, ""),
     (lambda f, one, kept: not one.may_read, ""),
-    (lambda f, one, kept: not LEAST_BYTES <= kept.bytes_left <= RARE_SHARE * kept.bytes, ""),
+    (lambda f, one, kept: not LEAST_LOOKUP_BYTES <= kept.bytes_left <= RARE_SHARE * kept.bytes, ""),
     (lambda f, one, kept: one.columns < LATE_COLUMNS, ""),
     (lambda f, one, kept: one.column is None, ""),
     (

@@ -23,7 +23,7 @@ from orcidx.spark.conditions.constant_folding import folded_plan
 from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.types.argument_types import JavaObject
 from orcidx.spark.types.literal_values import (
-    UNKNOWN,
+    UNKNOWN_VALUE,
     Nodes,
     is_understood,
     literal_value,
@@ -376,7 +376,7 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: b
         return _placed((*children[0].path, field["name"]), field["type"], whole=whole)
     if name == "Literal":
         value = literal_value(node, clock)
-        return _UNKNOWN if value is UNKNOWN else _Literal(value, node["dataType"])
+        return _UNKNOWN if value is UNKNOWN_VALUE else _Literal(value, node["dataType"])
     if name in ("And", "Or"):
         left, right = (_as_truth(one) for one in children)
         exact = left.exact and right.exact

@@ -11,7 +11,7 @@ from orcidx.storage import IdentityCache
 
 __all__ = ["KeptStores"]
 
-KINDS = ("path", "hadoop")
+CHEAPLY_LISTED = ("path", "hadoop")
 """Kinds of storages that list files cheaply. Their listings have tags, or times in milliseconds."""
 MOST_STORES, STORE_BYTES = 16, 16 << 20
 """How many stores are kept, and the largest size of a kept store in bytes: some 50,000 files with statistics of a few
@@ -27,14 +27,14 @@ class KeptStores:
     def known(self, store: IndexStore) -> IndexStore:
         """Returns the kept store with the same catalogs. The kept store contains all data that was read from it before.
         Returns the given store if there is no kept store."""
-        if store.root.kind not in KINDS:
+        if store.root.kind not in CHEAPLY_LISTED:
             return store
         kept = self._stores.get(identity_of(store))
         return store if kept is None else kept
 
     def keep(self, store: IndexStore) -> None:
         """Keeps a store, including the data that it has read so far, unless the store is too large."""
-        if store.root.kind not in KINDS:
+        if store.root.kind not in CHEAPLY_LISTED:
             return
         large = store.catalogs.nbytes > STORE_BYTES
         self._stores.put(identity_of(store), store, MOST_STORES + 1 if large else 1)

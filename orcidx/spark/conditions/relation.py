@@ -37,10 +37,10 @@ MOST_NAMED = 32
 MOST_TEXT = 20_000
 """The most characters of a filter on names. The text of a plan contains the filter four times, and should stay under
 100 kB."""
-FILES_A_CALL, FEW_FILES = 12, 120
-"""If there are at most ``FEW_FILES`` files, one call to Spark returns ``FILES_A_CALL`` of them. An answer of py4j above
-8 kB takes 40 ms longer, because its second packet waits for an acknowledgement that the kernel delays (22 files take
-0.4 ms, 24 files 43 ms)."""
+FILES_A_CALL, FEW_FETCHED_FILES = 12, 120
+"""If there are at most ``FEW_FETCHED_FILES`` files, one call to Spark returns ``FILES_A_CALL`` of them. An answer of
+py4j above 8 kB takes 40 ms longer, because its second packet waits for an acknowledgement that the kernel delays (22
+files take 0.4 ms, 24 files 43 ms)."""
 COMPILED_ABOVE_FILES = 1000
 """With more files than this, a Java class of orcidx returns the paths, sizes and times. Compiling the class takes
 0.3 s, once in a process. The class returns 20,000 files in 35 ms. Spark's text of the files' statuses takes 400 ms."""
@@ -103,7 +103,7 @@ class Relation:
         count = files.size()
         if count > COMPILED_ABOVE_FILES:
             return listing_of(SessionFiles(self.spark).columns(files))
-        step = FILES_A_CALL if count <= FEW_FILES else count
+        step = FILES_A_CALL if count <= FEW_FETCHED_FILES else count
         parts = [files.slice(at, at + step) for at in range(0, count, step)] if count > step else [files]
         slices = [part.mkString("\x01") for part in parts]
         text = "\x01".join(slices)

@@ -65,11 +65,11 @@ ASKED_AT_ONCE = 8
 REQUESTS_OF_SPARK = 3
 """The least number of requests of Spark's reader for a file in a store (the tail, a stripe's footer, columns). An index
 needs one request. The time of a request is measured while indexes are read."""
-PATIENCE_SECONDS = 0.03
+UNNOTICED_SECONDS = 0.03
 """Seconds that using indexes may take even if no time is saved. Users do not notice this time, and they expect that
 files are skipped where possible."""
-FAR_PATIENCE_SECONDS = 0.1
-"""The same limit as ``PATIENCE_SECONDS``, for files in a remote store."""
+FAR_UNNOTICED_SECONDS = 0.1
+"""The same limit as ``UNNOTICED_SECONDS``, for files in a remote store."""
 RELATION_SECONDS = 0.02
 """Seconds that Spark needs to plan a second relation, with the remaining files."""
 _WIDENS = {
@@ -350,7 +350,9 @@ class _IndexCost:
         """Whether using the remaining indexes would cost too much. It is assumed that the remaining indexes exclude the
         same share of files as the indexes used so far."""
         expected = COST_SHARE * self._saved * (self.excluded + self.excluded / self.asked * rest) - self.once
-        return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
+        return self.spent / self.asked * rest > max(
+            expected, FAR_UNNOTICED_SECONDS if self.remote else UNNOTICED_SECONDS
+        )
 
     @property
     def is_worth(self) -> bool:

@@ -52,12 +52,12 @@ from orcidx.storage.secrets import with_secrets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
+__all__ = ["BUILD_RESULT", "build_file_index", "is_table", "refresh"]
 
 Bools = npt.NDArray[np.bool_]
 FileFilter = str | Callable[[str], bool] | None
 
-RESULT = pa.schema(
+BUILD_RESULT = pa.schema(
     [
         ("path", pa.string()),
         ("column", pa.string()),
@@ -377,7 +377,7 @@ class _Job:
             self.store.commit(catalog, listed=listed, single_writer=self.single_writer)
 
     def _result(self, found: pa.Table | None) -> pa.Table:
-        """The rows of ``RESULT``. ``found`` is None if no task was run."""
+        """The rows of ``BUILD_RESULT``. ``found`` is None if no task was run."""
         names = ["path", "rows", "error", "index", "indexes", "millis"]
         known = self.store.catalogs.read(files=names, columns=()).files.to_pylist()
         fresh = {row["path"]: row for row in known}
@@ -391,7 +391,7 @@ class _Job:
                 rows += [{"path": path, "column": c, "kind": k, "status": "planned"} for c, k in self.spec.pairs()]
             else:
                 rows += self._rows(made[path], "rebuilt" if self.again[file] else "built")
-        return pa.Table.from_pylist(rows, schema=RESULT)
+        return pa.Table.from_pylist(rows, schema=BUILD_RESULT)
 
     def _rows(self, row: Mapping[str, Any], status: str) -> Iterator[dict[str, Any]]:
         sizes = {(one["column"], one["kind"]): one["bytes"] for one in row["indexes"] or ()}

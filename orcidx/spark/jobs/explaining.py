@@ -41,7 +41,7 @@ __all__ = ["explain"]
 
 PROBED_FILES = 20
 """The most files that are opened to find a readable one, at about a millisecond each."""
-DRIVER_FILES = 32
+EXAMINED_FILES = 32
 """The most files that are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")
 
@@ -120,7 +120,7 @@ def explain(
     files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
     task = FileJobTask(store.root, EXAMINED, question)
-    if files.num_rows <= DRIVER_FILES:
+    if files.num_rows <= EXAMINED_FILES:
         found = pa.Table.from_batches(list(task(files.to_batches())), EXAMINED)
     else:
         sizes = files["weight"].to_pylist()

@@ -45,7 +45,7 @@ TASK_OPTIONS = ReadOptions(use_threads=False)
 OPENING_BYTES = 1 << 20
 """The estimated cost of opening a file, in bytes read."""
 LARGEST_TASK = 1 << 30
-SMALLEST_TASK = 8 << 20
+SMALLEST_JOB_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 FILES_PER_TASK = 128
 """The most files of one task, whatever their size. When files were packed only by bytes, 10,000 files of a few KB
@@ -134,7 +134,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
     ``FILES_PER_TASK`` files."""
     weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
-        target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
+        target_bytes = min(LARGEST_TASK, max(SMALLEST_JOB_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
     return _within(pack_sizes(weights, target_bytes), FILES_PER_TASK)
 
 

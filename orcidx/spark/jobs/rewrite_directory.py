@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["RESULT", "recover", "rewrite"]
+__all__ = ["REWRITE_RESULT", "recover", "rewrite"]
 
 
 SMALL_SHARE = 0.75
 """Files below this share of the target size are merged with other files. Merging two larger files would only make one
 file of the target size and one small file."""
 
-RESULT = pa.schema(
+REWRITE_RESULT = pa.schema(
     [
         ("path", pa.string()),
         ("sources", pa.list_(pa.string())),
@@ -353,7 +353,7 @@ class _Job:
                     "bytes_after": one.get("bytes"),
                 }
             )
-        return pa.Table.from_pylist(rows, schema=RESULT)
+        return pa.Table.from_pylist(rows, schema=REWRITE_RESULT)
 
 
 def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[list[tuple[str, Source]]]:

@@ -12,9 +12,9 @@ from typing import Any
 from orcidx.errors import OrcidxError
 from orcidx.storage import Fingerprint, describe_source
 from orcidx.storage.folder import Folder
-from orcidx.storage.unfinished_swaps import FOLDER, MARK, UNDER_WAY, Swap, mark_of
+from orcidx.storage.unfinished_swaps import MARK, SWAP_FOLDER, UNDER_WAY, Swap, mark_of
 
-__all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
+__all__ = ["SWAP_FOLDER", "mark", "swap_under_way", "unmark"]
 
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
@@ -57,7 +57,7 @@ def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> b
         return any(
             stored.name.endswith(UNDER_WAY)
             for one in _directories(path, storage_options)
-            for stored in one.list(FOLDER)
+            for stored in one.list(SWAP_FOLDER)
         )
     except (OrcidxError, OSError, ImportError):
         return False
@@ -71,7 +71,7 @@ def _directories(path: object, storage_options: Mapping[str, Any] | None) -> Ite
             continue
         place = os.path.abspath(source.location)
         while True:
-            if os.path.isdir(os.path.join(place, FOLDER)):
+            if os.path.isdir(os.path.join(place, SWAP_FOLDER)):
                 yield Folder(describe_source(place))
             above = os.path.dirname(place)
             if above == place:

@@ -14,7 +14,7 @@ from typing import Any
 from orcidx.errors import CorruptFile, StorageError, Unsupported
 from orcidx.rewriting.drafts import exists
 from orcidx.spark.jobs.leases import Lease, leased_until
-from orcidx.spark.jobs.swap_marks import FOLDER, mark, unmark
+from orcidx.spark.jobs.swap_marks import SWAP_FOLDER, mark, unmark
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import HadoopStore
@@ -54,10 +54,10 @@ class Swaps:
 
     def lease(self) -> Lease:
         """The lease on the job that ``begin`` starts."""
-        return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
+        return Lease(self._folder, f"{SWAP_FOLDER}/{self._token}.lease")
 
     def begin(self, key: str, groups: Sequence[SwapGroup]) -> str:
-        name = f"{FOLDER}/{self._token}.json"
+        name = f"{SWAP_FOLDER}/{self._token}.json"
         self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
         return name
 
@@ -108,7 +108,7 @@ class Swaps:
         """Completes or undoes what earlier calls have started, and returns sentences about these calls. If a call still
         keeps its old files, a sentence says for how long. With ``kept_stop``, an error is raised instead."""
         done = []
-        listed = [stored.name for stored in self._folder.list(FOLDER)]
+        listed = [stored.name for stored in self._folder.list(SWAP_FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):
             found = self._get(name)
             if found["state"] == "done":
@@ -168,7 +168,7 @@ class Swaps:
     def made_by(self, key: str) -> dict[str, int]:
         """The files that a call with the same options has made before, and their sizes."""
         made = {}
-        for stored in self._folder.list(FOLDER):
+        for stored in self._folder.list(SWAP_FOLDER):
             if stored.name.endswith(".json"):
                 found = self._get(stored.name)
                 if found["state"] in ("done", "kept") and found["key"] == key:

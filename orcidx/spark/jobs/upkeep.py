@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.clean import Cleaning, clean_indexes
 from orcidx.index_directory.describe import IndexDescription, describe_indexes
-from orcidx.spark.jobs.build_index import RESULT
+from orcidx.spark.jobs.build_index import BUILD_RESULT
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.hadoop_files import reached
 from orcidx.spark.types.argument_types import OnePath
@@ -171,4 +171,4 @@ def summarize(result: pa.Table) -> BuildSummary:
     --------
     >>> orcidx.spark.summarize(result).save("job.html")  # doctest: +SKIP
     """
-    return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, RESULT))
+    return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, BUILD_RESULT))

@@ -26,9 +26,9 @@ from orcidx.storage.stores import Found
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LARGEST_FILE", "run_over_whole_files"]
+__all__ = ["LARGEST_FILE_BYTES", "run_over_whole_files"]
 
-LARGEST_FILE = 256 << 20
+LARGEST_FILE_BYTES = 256 << 20
 """The largest size of one file in bytes. A file is held twice in the JVM's memory and once in the worker's."""
 JOB_BYTES = 1 << 30
 """The most bytes of all files of one job. This limits the results that are returned to the driver, because an index is
@@ -108,13 +108,13 @@ class _OverBytes:
 
 def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask, problem: str) -> pa.Table:
     """Does the same as ``run_over_files``, but Spark reads the files. ``problem``: the reason why tasks do not open the
-    files themselves. Raises ``Unsupported`` for files above ``LARGEST_FILE`` bytes."""
+    files themselves. Raises ``Unsupported`` for files above ``LARGEST_FILE_BYTES`` bytes."""
     base, rows = str(task.root.location), files.to_pylist()
-    large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]
+    large = [row["path"] for row in rows if row["size"] > LARGEST_FILE_BYTES]
     if large:
         raise Unsupported(
-            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the largest size of a file that Spark "
-            f"can give to a task as a whole; {problem}",
+            f"{len(large):,} files are larger than {LARGEST_FILE_BYTES >> 20} MiB, the largest size of a file that "
+            f"Spark can give to a task as a whole; {problem}",
             file=f"{base}/{large[0]}",
         )
     found = [_job(spark, some, task) for some in _batched(rows)]

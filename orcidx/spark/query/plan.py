@@ -51,7 +51,7 @@ from orcidx.storage.secrets import with_secrets
 __all__ = ["Plan", "assign", "begin_plan", "reads_table"]
 
 
-LEAST_BYTES = 4 << 20
+LEAST_TASK_BYTES = 4 << 20
 """The least bytes of a task, even if slots stay idle, because starting a task costs about 30 ms."""
 FILE_BYTES = 256 << 10
 """The estimated cost of opening a file, in bytes read. With this cost, 2,000 files of 100 rows make one task for each
@@ -77,7 +77,7 @@ class Plan:
         """The number of bytes for each task. This is the number that the caller wants, or a smaller number if slots
         would otherwise be idle."""
         files, size = self.listed
-        return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
+        return min(self.query.target_bytes, max(LEAST_TASK_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 
 
 def begin_plan(query: Query) -> Plan:

@@ -20,7 +20,7 @@ from orcidx.spark.types.argument_types import JavaObject
 
 __all__ = [
     "TRUSTED_DAYS",
-    "UNKNOWN",
+    "UNKNOWN_VALUE",
     "Nodes",
     "is_understood",
     "literal_value",
@@ -32,8 +32,8 @@ __all__ = [
 
 Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
-UNKNOWN = object()
-MOST_VALUES = 2000
+UNKNOWN_VALUE = object()
+MOST_FETCHED_VALUES = 2000
 """The most values of a condition that are fetched from the JVM, by one call of a fifth of a millisecond each. If a
 condition has more values, orcidx uses the texts in Catalyst's JSON."""
 _VALUE = "value of the JVM"
@@ -46,7 +46,8 @@ _STEADY_SECONDS = 2 * 86400
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
     """Returns the nodes of an expression, after adding the JVM's values to literals of dates, times and bytes. If there
     are too many literals, the texts of instants become empty, because Spark 4.1 writes them in the session's time zone,
-    and earlier versions write them in the JVM's time zone. ``literal_value`` returns ``UNKNOWN`` for an empty text."""
+    and earlier versions write them in the JVM's time zone. ``literal_value`` returns ``UNKNOWN_VALUE`` for an empty
+    text."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number
@@ -55,7 +56,7 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
     ]
     if not wanted:
         return nodes
-    if len(wanted) <= MOST_VALUES and (leaves := expression.collectLeaves()).size() == len(ends):
+    if len(wanted) <= MOST_FETCHED_VALUES and (leaves := expression.collectLeaves()).size() == len(ends):
         for number in wanted:
             ends[number][_VALUE] = leaves.apply(number).value()
         return nodes
@@ -117,10 +118,10 @@ def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
 
 
 def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
-    """The value of a literal node. The result is None for null, and ``UNKNOWN`` if the value is not certain."""
+    """The value of a literal node. The result is None for null, and ``UNKNOWN_VALUE`` if the value is not certain."""
     kind, text = node["dataType"], node["value"]
     if not isinstance(kind, str):
-        return UNKNOWN
+        return UNKNOWN_VALUE
     if text is None:
         return None
     if _VALUE in node:
@@ -130,7 +131,7 @@ def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
     else:
         base = "decimal" if kind.startswith("decimal") else kind
         value = _READERS[base](text) if base in _READERS else None
-    return UNKNOWN if value is None else value
+    return UNKNOWN_VALUE if value is None else value
 
 
 def _date(text: str) -> dt.date | None:
@@ -172,7 +173,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 def _day(days: int) -> Any:
     ordinal = days + dt.date(1970, 1, 1).toordinal()
-    return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else UNKNOWN
+    return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else UNKNOWN_VALUE
 
 
 _BY_VALUE: Mapping[str, Callable[[Any], Any]] = {
