@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from test_layers import graph, short
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
 MODULE_LINES, FUNCTION_LINES, CLASS_LINES = 450, 60, 250
@@ -16,6 +18,8 @@ and is longer, is listed in ``LONG``. The limits are alarms, and not sizes to be
 PARAMETERS = 7
 FIELDS, METHODS = 10, 12
 """Limits for a class. ``LARGE_CLASSES`` lists the exceptions."""
+FAN_OUT = 20
+"""The most modules of the package that a module imports at run time. ``WIDE_MODULES`` lists the exceptions."""
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
 SKIPPED_FOLDERS = {"build", "dist", "env", "results", "html", "data", "__pycache__", "fixtures"}
@@ -90,6 +94,30 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
 }
 """Why a class has more fields or methods than allowed, and its numbers of both. The list and its numbers may only
 shrink. If a class has become smaller, its numbers here must be reduced, or its entry removed."""
+
+WIDE_MODULES: dict[str, dict[str, int]] = {
+    "faces: each thing that a user asks is done by another module": {
+        "paimon_table.table": 26,
+        "scanner.file": 27,
+        "scanner.scan": 23,
+    },
+    "jobs: the steps of one job, each of which another module does": {
+        "paimon_table.commit.index_rewriting": 26,
+        "spark.jobs.table_changes": 26,
+        "spark.query.plan": 23,
+        "spark.reading": 29,
+    },
+    "passes over a file or a directory, which use every level of evidence": {
+        "index_directory.file_pruning": 21,
+        "scanner.aggregate_pass": 22,
+        "scanner.file_scan": 27,
+        "scanner.key_search": 23,
+        "scanner.small_stripes": 21,
+        "scanner.stripe_reader": 21,
+    },
+}
+"""Why a module imports more modules of the package than ``FAN_OUT``, and how many. The list and its numbers may only
+shrink, as those of ``LARGE_CLASSES``."""
 
 LONG: dict[str, int] = {}
 """Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than allowed. The list
@@ -222,6 +250,16 @@ def test_classes_are_one_thing() -> None:
     assert not grown, f"{grown}: fields and methods; take the class apart by what changes together"
     smaller = {name: found.get(name) for name, size in known.items() if found.get(name) != size}
     assert not smaller, f"{smaller}: write down in LARGE_CLASSES what they have now, or take them from it"
+
+
+def test_modules_import_few_modules() -> None:
+    """Imports inside of functions count, and so do modules that are cimported. Imports for types only do not count."""
+    found = {short(module): len(targets) for module, targets in graph().items() if len(targets) > FAN_OUT}
+    known = {name: count for listed in WIDE_MODULES.values() for name, count in listed.items()}
+    grown = {name: count for name, count in found.items() if count > known.get(name, FAN_OUT)}
+    assert not grown, f"{grown}: imported modules of the package; which part of it is another thing?"
+    smaller = {name: found.get(name) for name, count in known.items() if found.get(name) != count}
+    assert not smaller, f"{smaller}: write down in WIDE_MODULES what they have now, or take them from it"
 
 
 def test_functions_take_few_positional_parameters() -> None:
