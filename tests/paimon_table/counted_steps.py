@@ -1,4 +1,5 @@
-"""Steps on small Paimon tables, whose instructions ``test_paimon_instructions`` counts. It runs this file in callgrind:
+"""Steps on small Paimon tables and ORC files, whose instructions ``test_paimon_instructions`` counts. It runs this file
+in callgrind:
 python counted_steps.py MARKS FOLDER
 
 MARKS is a library whose ``begin`` and ``end`` tell callgrind where a step begins and ends. The file prints the name of
@@ -19,11 +20,12 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from paimon_empty import empty_table
 
-from orcidx import col
+from orcidx import col, write_table
 from orcidx.paimon import open_table
 
 ROWS = pa.table({"id": range(100), "city": [f"c{i}" for i in range(100)]})
 ONE = pa.table({"id": [5], "city": ["x"]})
+WRITTEN = pa.table({"k": [1], "v": ["a"], "x": [1.5]})
 UNCOUNTED = 3
 """The number of runs of each step before it is counted."""
 
@@ -62,7 +64,12 @@ def delete(path: Path) -> None:
     assert open_table(path).delete(col("id") == 7).rows == 1
 
 
-STEPS: tuple[Callable[[Path], None], ...] = (yardstick, lookup, append, delete)
+def write(path: Path) -> None:
+    """Writes an ORC file of one row. The table is not used."""
+    write_table(WRITTEN, path / "one.orc")
+
+
+STEPS: tuple[Callable[[Path], None], ...] = (yardstick, lookup, append, delete, write)
 
 
 def main(marks: Any, folder: Path) -> None:
