@@ -1,113 +1,112 @@
-"""Estimates how much a lookup of one value reads before and after a rewrite, and reports an increase.
+"""Compares how much a lookup of one value reads before and after a rewrite, and reports an increase.
 
-The estimate is the bytes of one row group, times the overlap depth of the column (``explain/overlap``). A lookup reads
-about this number of row groups if no other index helps."""
+A lookup is ``column = value``, and it returns all columns. For each column, the values of some rows are looked up in
+the old files and in the new file. The reads are counted, with tails, footers and indexes. Nothing comes from the caches
+of metadata, so the lookups are cold. Where a lookup would read many stripes, only some of them are read, and the count
+is extrapolated."""
 
 from __future__ import annotations
 
+import math
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.errors import OrcidxError
 from orcidx.explain.overlap import overlap_depth
 from orcidx.explain.render import rounded
+from orcidx.fetching.drive import run, run_value
 from orcidx.inspection.column_facts import column_ranges
-from orcidx.orc.file_statistics import read_row_index
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
-from orcidx.planner.read_bytes import data_planned
+from orcidx.orc.statistics import PARTS, stripe_statistics
+from orcidx.orc.types import OrcType
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.predicate import Predicate, col
+from orcidx.rewriting.counted_reads import CountedReads
+from orcidx.rewriting.sources import InputFile, rows_in
+from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.metrics import ScanMetrics
 from orcidx.spellings import counted, size_text
+from orcidx.storage.local import SMALL_FILE
 
-__all__ = ["LookupCost", "lookup_cost", "lookup_notes", "size_notes"]
+__all__ = ["LookupCost", "lookup_notes", "size_notes"]
 
-MOST_GROUPS = 20_000
+Path = tuple[str, ...]
+
+LOOKUPS = 4
+"""The number of rows whose values are looked up, for each column."""
 MOST_COLUMNS = 64
-"""The maximum numbers of row groups and of columns for an estimate. Reading more indexes would take too long."""
-
-SAMPLED_STRIPES = 8
-"""The number of stripes of which the middle row group is measured."""
+"""The maximum number of columns that are compared."""
+MOST_FILES = 16
+"""The maximum number of old files in which values are looked up. The counts of other files are extrapolated."""
+MOST_STRIPES = 8
+LOOKUP_BYTES = 8 << 20
+"""A lookup ends after ``MOST_STRIPES`` stripes, or after the stripe in which it has read ``LOOKUP_BYTES`` bytes. The
+counts of the remaining stripes are extrapolated."""
+SIMILAR = 0.9
+"""If indexes leave more than this share of the rows before and after, one value is looked up. Other values would give
+about the same counts."""
+LEAST_BYTES = 16 << 20
+MOST_SHARE = 0.5
+STRIPE_BYTES = 64 << 10
+"""No more columns are compared after ``LEAST_BYTES`` bytes, and then ``MOST_SHARE`` of the bytes of the files, have
+been read. Each stripe counts as ``STRIPE_BYTES`` more bytes, because it takes about that time to open it."""
+MOST_GROUPS = 20_000
+"""The overlap depth is not computed for files with more row groups than this."""
 
 READS_MORE = 1.1
+REQUESTS_MORE = 1.5
 TAKES_MORE = 1.02
-"""The factors by which the bytes of a lookup, or the size of a file, must grow before the growth is reported. Small
-changes are normal. In every file, chunks end at other positions, and this changes the bytes of a row group."""
+"""The factors by which the bytes of a lookup, the requests of a lookup, or the size of a file must grow before the
+growth is reported. Small changes are normal. In every file, chunks end at other positions, and this changes the bytes
+of a row group."""
 
 
 @dataclass(frozen=True)
 class LookupCost:
-    """``row_group`` is the average size of a row group in bytes. ``depths`` has the overlap depth of each column.
-    ``most`` is the size of all data in bytes."""
+    """What a lookup reads on average. ``index_bytes`` is the part of ``bytes`` that are tails, footers and indexes."""
 
-    row_group: float
-    depths: Mapping[str, float]
-    most: int
+    bytes: float
+    requests: float
+    index_bytes: float
 
-    def by(self, column: str) -> float:
-        """The number of bytes that a lookup by this column reads."""
-        return min(self.row_group * self.depths[column], self.most)
+    def __str__(self) -> str:
+        return f"{size_text(round(self.bytes))} in {counted(max(1, round(self.requests)), 'request')}"
 
-
-def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
-    """Makes the estimate for files. Returns None if the files have no row groups, if they have too many row groups, or
-    if an index is damaged."""
-    stripes = [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
-    groups = sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in stripes)
-    if not stripes or groups > MOST_GROUPS or len(readers[0].root.ids) > MOST_COLUMNS:
-        return None
-    if not all(one.facts.row_index_stride for one, _ in stripes):
-        return None
-    step = -(-len(stripes) // SAMPLED_STRIPES)
-    try:
-        sizes = [_middle_bytes(one, number) for one, number in stripes[::step]]
-        most = sum(one.stripes[number].data_length for one, number in stripes)
-        return LookupCost(sum(sizes) / len(sizes), dict(_depths(readers)), most)
-    except OrcidxError:  # reading the file later reports where the damage is
-        return None
+    def growth(self, before: LookupCost) -> float:
+        """How far the growth of the bytes or of the requests exceeds the factor from which it is reported, whichever
+        exceeds it more. A number above 1 is reported."""
+        size, requests = self.bytes / max(before.bytes, 1), self.requests / max(before.requests, 1)
+        return max(size / READS_MORE, requests / REQUESTS_MORE)
 
 
-def _middle_bytes(reader: OrcReader, stripe: int) -> int:
-    nodes = list(reader.root.walk())
-    index = read_row_index(reader, stripe, nodes)
-    kept = np.zeros(index.groups, np.bool_)
-    kept[index.groups // 2] = True
-    return data_planned(reader, stripe, [node.id for node in nodes], index=index, kept=kept)
-
-
-def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
-    least: dict[str, list[object]] = {}
-    greatest: dict[str, list[object]] = {}
-    for reader in readers:
-        repeated = reader.root.repeated_ids
-        named = [node for node in reader.root.walk() if node.path and node.id not in repeated]
-        times = Counter(node.dotted for node in named)
-        # Columns with the same name may have values of different types, which cannot be compared.
-        nodes = {node.id: node for node in named if times[node.dotted] == 1}
-        for column, found in column_ranges(reader, list(nodes.values())).items():
-            least.setdefault(nodes[column].dotted, []).extend(found.lows)
-            greatest.setdefault(nodes[column].dotted, []).extend(found.highs)
-    for name, edges in least.items():
-        yield name, overlap_depth(name, edges, greatest[name]).average
-
-
-def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[str, ...]:
+def lookup_notes(old: Sequence[InputFile], new: InputFile, options: ReadOptions) -> tuple[str, ...]:
     """A sentence about the columns for which a lookup reads more than before. Its numbers are about the column with the
-    largest increase."""
-    if before is None or after is None:
+    largest increase. There is no sentence if a file cannot be read again."""
+    try:
+        costs = _costs(_Lookups(old, options), _Lookups([new], options), _looked_up(new, options))
+    except OrcidxError:
         return ()
-    reads = {name: (before.by(name), after.by(name)) for name in after.depths if name in before.depths}
-    more = {name: now / max(old, 1) for name, (old, now) in reads.items() if now > READS_MORE * old}
+    more = {name: growth for name, (was, now) in costs.items() if (growth := now.growth(was)) > 1}
     if not more:
         return ()
     worst = max(more, key=lambda name: more[name])
-    old, now = reads[worst]
+    was, now = costs[worst]
+    what = "reads more" if now.bytes > READS_MORE * was.bytes else "takes more requests"
     others = f" (also by {counted(len(more) - 1, 'more column')})" if len(more) > 1 else ""
-    return (
-        f"a lookup by {worst} reads more: about {size_text(round(now))}, before {size_text(round(old))}; the overlap "
-        f"depth was {rounded(before.depths[worst])} and is now {rounded(after.depths[worst])}{others}",
-    )
+    readers = [one.reader for one in old]
+    causes = "".join(f"; {cause}" for cause in _causes(readers, new.reader, worst, was, now))
+    return (f"a lookup by {worst} {what}: about {now}, before {was}{causes}{others}",)
 
 
 def size_notes(before: int, after: int) -> tuple[str, ...]:
@@ -116,3 +115,222 @@ def size_notes(before: int, after: int) -> tuple[str, ...]:
     if after <= TAKES_MORE * before:
         return ()
     return (f"the result is larger: {size_text(after)}, before {size_text(before)}",)
+
+
+# ---------------------------------------------------------------------- the lookups
+
+
+def _looked_up(new: InputFile, options: ReadOptions) -> dict[Path, list[pa.Scalar]]:
+    """Returns values of each column, from rows that are spread over the file. Nulls and NaN are left out. Columns with
+    the same name are left out, too."""
+    rows, root = new.rows, new.reader.root
+    if not rows:
+        return {}
+    repeated = root.repeated_ids
+    named = [node for node in root.walk() if node.path and node.id not in repeated]
+    times = Counter(node.dotted for node in named)
+    nodes = [one for one in named if one.kind in PARTS and not one.children and times[one.dotted] == 1]
+    found: dict[Path, list[pa.Scalar]] = {tuple(node.path): [] for node in nodes[:MOST_COLUMNS]}
+    for number in range(LOOKUPS):
+        row = rows * (2 * number + 1) // (2 * LOOKUPS)
+        try:
+            table = rows_in([FileJob(new.source, row_range=(row, row + 1))], options=options).to_table()
+        except OrcidxError:  # a value that these options cannot return
+            continue
+        for path, values in found.items():
+            value = _value(table, path)
+            if value is not None and value.is_valid and not _is_nan(value):
+                values.append(value)
+    return {path: values for path, values in found.items() if values}
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return pa.types.is_floating(value.type) and math.isnan(value.as_py())
+
+
+def _value(table: pa.Table, path: Path) -> pa.Scalar | None:
+    name, *below = path
+    if table.schema.names.count(name) != 1:
+        return None
+    value = table.column(name)[0]
+    for child in below:
+        if not pa.types.is_struct(value.type) or not value.is_valid:
+            return None
+        value = pc.struct_field(value, child)
+    return value
+
+
+def _costs(
+    before: _Lookups, after: _Lookups, looked_up: Mapping[Path, Sequence[pa.Scalar]]
+) -> dict[str, tuple[LookupCost, LookupCost]]:
+    """The costs of a lookup by each column, before and after. Columns are left out if the reads would take too long, or
+    if the column of an old file is damaged, missing, or of another type."""
+    conditions: dict[str, list[Predicate]] = {}
+    shares: dict[str, float] = {}
+    for path, values in looked_up.items():
+        name = ".".join(path)
+        with suppress(OrcidxError):
+            conditions[name] = [col(*path) == value for value in values]
+            shares[name] = min(before.share(conditions[name][0]), after.share(conditions[name][0]))
+    costs = {}
+    for name in sorted(shares, key=lambda name: shares[name]):  # selective lookups first, because they take less time
+        if before.is_over or after.is_over:
+            break
+        found: list[tuple[LookupCost, LookupCost]] = []
+        try:
+            for where in conditions[name]:
+                found.append((before.cost(where), after.cost(where)))
+                if shares[name] > SIMILAR:
+                    break
+        except OrcidxError:
+            continue
+        costs[name] = _average([was for was, _ in found]), _average([now for _, now in found])
+    return costs
+
+
+def _average(costs: Sequence[LookupCost]) -> LookupCost:
+    sums = [sum(numbers) / len(costs) for numbers in zip(*map(astuple, costs))]
+    return LookupCost(*sums)
+
+
+class _Lookups:
+    """Looks up values in some files, and counts the reads."""
+
+    def __init__(self, inputs: Sequence[InputFile], options: ReadOptions) -> None:
+        self._options = options
+        chosen = inputs[:: -(-len(inputs) // MOST_FILES)]
+        self._scale = len(inputs) / len(chosen)
+        self._files: list[tuple[OrcReader, FileJob, CountedReads]] = []
+        self._opening = [0, 0]
+        self._left = LEAST_BYTES
+        for one in chosen:
+            storage = CountedReads(one.reader.storage)
+            reader = OrcReader(storage, MetadataLimits.of(options))
+            if storage.whole() is None:  # otherwise nothing is read after the file was opened
+                self._files.append((reader, FileJob(one.source), storage))
+            self._opening[0] += storage.metrics.bytes_fetched
+            self._opening[1] += storage.metrics.requests
+            self._left += int(MOST_SHARE * storage.size())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many bytes were read that no more values are looked up."""
+        return self._left < 0
+
+    def share(self, where: Predicate) -> float:
+        """The share of the rows that the statistics and the other indexes do not rule out."""
+        kept = rows = 0
+        stripes, skipped = self._stripes(where)
+        for scan, storage, number in stripes[:MOST_STRIPES]:
+            selected = run_value(scan.decide(number), storage).rows.may
+            kept += selected.count
+            rows += selected.length
+        return kept * (1 - skipped) / max(rows, 1)
+
+    def cost(self, where: Predicate) -> LookupCost:
+        """What a lookup with this condition reads."""
+        stripes, _ = self._stripes(where)
+        size = requests = indexes = done = 0
+        for scan, storage, number in stripes[:MOST_STRIPES]:
+            start = storage.metrics.bytes_fetched, storage.metrics.requests
+            decision = run_value(scan.decide(number), storage)
+            indexes += storage.metrics.bytes_fetched - start[0]
+            for _ in run(scan.read(decision), storage):
+                pass
+            size += storage.metrics.bytes_fetched - start[0]
+            requests += storage.metrics.requests - start[1]
+            done += 1
+            if size > LOOKUP_BYTES:
+                break
+        self._left -= size + done * STRIPE_BYTES
+        times = len(stripes) / max(done, 1)
+        opened, opening = self._opening
+        return LookupCost(
+            bytes=self._scale * (opened + size * times),
+            requests=self._scale * (opening + requests * times),
+            index_bytes=self._scale * (opened + indexes * times),
+        )
+
+    def _stripes(self, where: Predicate) -> tuple[list[tuple[FileScan, CountedReads, int]], float]:
+        """Returns the stripes that the statistics in the tails do not rule out, and the share of the other stripes. If
+        there are too many, they are in an order without a pattern, and the order is always the same."""
+        request = ScanRequest(where=where, options=self._options, wanted_as="table")
+        found: list[tuple[FileScan, CountedReads, int]] = []
+        every = 0
+        for reader, job, storage in self._files:
+            scan = FileScan(reader.through(storage), job, request, ScanMetrics())
+            found += [(scan, storage, number) for number in scan.stripe_numbers()]
+            every += len(reader.stripes)
+        if len(found) > MOST_STRIPES:
+            found = random.Random(len(found)).sample(found, len(found))
+        return found, 1 - len(found) / max(every, 1)
+
+
+# ---------------------------------------------------------------------- the causes
+
+
+def _causes(old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCost, now: LookupCost) -> Iterator[str]:
+    """Says what has changed for the worse in the files, as far as it affects a lookup by this column."""
+    if new.tail.size <= SMALL_FILE:
+        yield "a file of this size is read completely"
+        return
+    before, after = _depth(old, column), _depth([new], column)
+    share = _groups([new]) / max(_groups(old), 1)
+    # More row groups of fewer rows have a greater depth, although the lookup reads no more rows.
+    if before is not None and after is not None and after > READS_MORE * before * max(share, 1):
+        yield f"the overlap depth was {rounded(before)} and is now {rounded(after)}"
+    rows = _group_rows(old), _group_rows([new])
+    if rows[1] > READS_MORE * rows[0]:
+        yield f"row groups have {rows[1]:,} rows, before {rows[0]:,}"
+    stripes = len(_stripes(old)), len(_stripes([new]))
+    if stripes[1] > REQUESTS_MORE * stripes[0]:
+        yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"
+    if now.index_bytes - was.index_bytes > (now.bytes - was.bytes) / 2 > 0:
+        read = size_text(round(now.index_bytes)), size_text(round(was.index_bytes))
+        yield f"{read[0]} of it are tails, footers and indexes, before {read[1]}"
+
+
+def _stripes(readers: Sequence[OrcReader]) -> list[tuple[OrcReader, int]]:
+    return [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
+
+
+def _groups(readers: Sequence[OrcReader]) -> int:
+    return sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in _stripes(readers))
+
+
+def _group_rows(readers: Sequence[OrcReader]) -> int:
+    """The number of rows of the largest row group. A stripe of a file without row groups is one row group."""
+    sizes = (
+        min(rows, one.facts.row_index_stride or rows)
+        for one, number in _stripes(readers)
+        for rows in [one.stripes[number].rows]
+    )
+    return max(sizes, default=0)
+
+
+def _depth(readers: Sequence[OrcReader], column: str) -> float | None:
+    """The overlap depth of the row groups by a column. None if it is not known."""
+    if _groups(readers) > MOST_GROUPS:
+        return None
+    least: list[Any] = []
+    greatest: list[Any] = []
+    for reader in readers:
+        nodes = [node for node in reader.root.walk() if node.path and node.dotted == column]
+        try:
+            lows, highs = _bounds(reader, nodes[0]) if len(nodes) == 1 else ((), ())
+        except OrcidxError:  # reading the file later reports where the damage is
+            return None
+        least += lows
+        greatest += highs
+    return overlap_depth(column, least, greatest).average if least else None
+
+
+def _bounds(reader: OrcReader, node: OrcType) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The bounds of the row groups in their stored form. If the file has no row groups, these are the bounds of the
+    stripes."""
+    if reader.facts.row_index_stride:
+        ranges: Mapping[int, Any] = column_ranges(reader, [node])
+        return (ranges[node.id].lows, ranges[node.id].highs) if node.id in ranges else ((), ())
+    bounds = bound_statistics(stripe_statistics(reader.tail, node), reader.facts, ReadOptions(), zone=None)
+    known = (bounds.lower.valid & bounds.upper.valid).nonzero()[0]
+    return bounds.lower.at(known), bounds.upper.at(known)

@@ -18,7 +18,7 @@ from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.rewriting.drafts import Draft, exists
 from orcidx.rewriting.encoding import encode_rows
 from orcidx.rewriting.indexing import bloom_nodes
-from orcidx.rewriting.lookup_cost import lookup_cost, lookup_notes, size_notes
+from orcidx.rewriting.lookup_cost import lookup_notes, size_notes
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.patching import patch_files
 from orcidx.rewriting.plan import RewritePlan, RewriteRequest, encoded, plan_rewrite, unions_without_nulls
@@ -362,9 +362,8 @@ class _Job:
             if tail.footer.rows != summary.rows:
                 raise CorruptFile(f"{tail.footer.rows} rows were written; expected {summary.rows}")
             notes = size_notes(summary.bytes_before, tail.size)
-            if plan.way == "encode":
-                readers = [one.reader for one in inputs]
-                notes += lookup_notes(lookup_cost(readers), lookup_cost([written[0].reader]))
+            if plan.way != "copy":
+                notes += lookup_notes(inputs, written[0], read_options(inputs, self.read))
             return replace(
                 summary, bytes_after=tail.size, stripes=len(tail.footer.stripes), notes=summary.notes + notes
             )

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import orcidx
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.rewriting import lookup_cost
+from orcidx.rewriting.lookup_cost import LookupCost
 
-ROWS = 20_000
+ROWS = 100_000
+"""The file has more than 256 KiB. A smaller local file is read at once."""
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     rng = np.random.default_rng(2)
     table = pa.table({"id": np.arange(ROWS), "user": rng.integers(0, 500, ROWS), "price": rng.random(ROWS)})
-    orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=1000, compression_block_size=4096)
+    orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=5000, compression_block_size=4096)
     return tmp_path / "a.orc"
 
 
@@ -28,6 +35,136 @@ def test_a_lookup_that_reads_more_is_told(stored: Path) -> None:
     assert "the overlap depth was 1 and is now 20" in told
     (back,) = orcidx.rewrite(stored.with_name("b.orc"), stored.with_name("c.orc"), sort_by="id").files
     assert any(note.startswith("a lookup by user reads more") for note in back.notes)
+
+
+def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
+    """So a lookup reads more only if the whole file is larger, and the overlap depth is not the cause."""
+    rng = np.random.default_rng(2)
+    table = pa.table({"id": np.arange(5000), "user": rng.integers(0, 500, 5000)})
+    orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=1000)
+    (one,) = orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by="user").files
+    (told,) = [note for note in one.notes if note.startswith("a lookup by")]
+    assert "in 1 request, before" in told
+    assert "; a file of this size is read completely" in told
+    assert "overlap depth" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stripe_size": 65_536}, r"(takes more requests|reads more): .*; there are \d+ stripes, before 1"),
+        ({"row_index_stride": 0}, r"reads more.*; row groups have 100,000 rows, before 5,000"),
+        ({"row_index_stride": 1_000_000}, r"reads more.*; row groups have 100,000 rows, before 5,000"),
+        ({"row_index_stride": 100}, r"reads more.*; .* of it are tails, footers and indexes, before "),
+        ({"compression_block_size": 262_144, "compression": "zlib"}, "a lookup by id reads more: about "),
+    ],
+)
+def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> None:
+    """Nothing was said about the requests, about files without row groups, or about larger indexes. The overlap depth
+    was given as the cause although it was 1 before and after."""
+    (one,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
+    (note,) = [note for note in one.notes if note.startswith("a lookup by")]
+    assert re.search(told, note), note
+    assert "overlap depth" not in note
+
+
+def test_merged_files_are_compared_together(stored: Path) -> None:
+    """One file of two that overlap is worse than each of them, but not than both."""
+    other = stored.with_name("other.orc")
+    orcidx.write_table(orcidx.read_table(stored), other, row_index_stride=5000, compression_block_size=4096)
+    (one,) = orcidx.rewrite([stored, other], stored.with_name("m.orc"), merge=True, sort_by="id").files
+    assert not [note for note in one.notes if note.startswith("a lookup by id")]
+
+
+WORDS = np.array([f"word {number:05}" for number in range(3000)])
+
+
+def random_table(rng: np.random.Generator, rows: int) -> pa.Table:
+    """Columns in order, nearly in order and without order, of many and of few values."""
+    near = np.arange(rows) + rng.integers(0, rows // 8, rows)
+    price = pa.array(rng.random(rows), mask=rng.random(rows) < 0.1)
+    return pa.table(
+        {
+            "id": np.arange(rows),
+            "ts": pa.array(near * 1_000_000, pa.timestamp("us")),
+            "user": rng.integers(0, rows // 40, rows),
+            "word": WORDS[rng.integers(0, 3000, rows)],
+            "inner": pa.StructArray.from_arrays([price, pa.array(rng.integers(0, 4, rows))], ["price", "kind"]),
+        }
+    )
+
+
+def random_changes(rng: np.random.Generator) -> dict[str, Any]:
+    """What a rewrite changes: the sizes of stripes, row groups or chunks, the order, the compression, or indexes."""
+    every: list[dict[str, Any]] = [
+        {"stripe_size": int(rng.choice([1 << 16, 1 << 18, 1 << 26]))},
+        {"row_index_stride": int(rng.choice([0, 500, 2000, 10_000, 1_000_000]))},
+        {"compression_block_size": int(rng.choice([4096, 65_536, 262_144]))},
+        {"sort_by": str(rng.choice(["id", "ts", "user", "word"]))},
+        {"compression": str(rng.choice(["zstd", "uncompressed"]))},
+        {"bloom_filters": ["word", "user"]},
+    ]
+    chosen = rng.choice(len(every), int(rng.integers(1, 3)), replace=False)
+    return {name: value for place in chosen for name, value in every[place].items()}
+
+
+def counted_lookups(path: Path, name: str, values: list[pa.Scalar]) -> tuple[float, float]:
+    """The average numbers of bytes and requests of cold lookups."""
+    sizes, requests = [], []
+    for value in values:
+        forget_metadata()
+        with orcidx.scan(path, None, orcidx.col(*name.split(".")) == value).to_batches() as batches:
+            assert sum(batch.num_rows for batch in batches) > 0
+            sizes.append(batches.metrics.bytes_read)
+            requests.append(batches.metrics.requests)
+    return float(np.mean(sizes)), float(np.mean(requests))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_told_is_what_lookups_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Other values are looked up by scans, whose reads are counted. So the numbers may differ a little."""
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, 50_000)
+    source, target = tmp_path / "a.orc", tmp_path / "b.orc"
+    stride = int(rng.choice([0, 1000, 10_000]))
+    stripe = int(rng.choice([1 << 18, 1 << 26]))
+    orcidx.write_table(table, source, row_index_stride=stride, stripe_size=stripe, compression_block_size=16_384)
+    estimates: dict[str, tuple[LookupCost, LookupCost]] = {}
+    real = lookup_cost._costs
+
+    def seen(*arguments: Any) -> dict[str, tuple[LookupCost, LookupCost]]:
+        estimates.update(real(*arguments))
+        return estimates
+
+    monkeypatch.setattr(lookup_cost, "_costs", seen)
+    changes = random_changes(rng)
+    (one,) = orcidx.rewrite(source, target, **changes).files
+    told = [note for note in one.notes if note.startswith("a lookup by")]
+    if one.way == "copy":
+        assert not told
+        return
+    assert sorted(estimates) == ["id", "inner.kind", "inner.price", "ts", "user", "word"]
+    grown: dict[str, float] = {}
+    for name, (was, now) in estimates.items():
+        first, *below = name.split(".")
+        column = table.column(first)
+        column = pc.struct_field(column, below) if below else column
+        values = [column[row] for row in range(1500, len(table), 5000)]
+        values = [value for value in values if value.is_valid]
+        (bytes_before, requests_before), (bytes_after, requests_after) = (
+            counted_lookups(path, name, values) for path in (source, target)
+        )
+        assert was.bytes == pytest.approx(bytes_before, rel=0.2), (name, changes)
+        assert now.bytes == pytest.approx(bytes_after, rel=0.2), (name, changes)
+        assert was.requests == pytest.approx(requests_before, rel=0.2, abs=3), (name, changes)
+        assert now.requests == pytest.approx(requests_after, rel=0.2, abs=3), (name, changes)
+        grown[name] = max(bytes_after / bytes_before / 1.1, requests_after / requests_before / 1.5)
+    if max(grown.values()) > 1.1:
+        assert told, (grown, changes)
+    if max(grown.values()) < 0.9:
+        assert not told, (told, grown, changes)
+    if told:
+        assert grown[told[0].split()[3]] > 0.9
 
 
 def test_a_larger_result_is_told(stored: Path) -> None:
@@ -44,7 +181,8 @@ def test_ordered_rows_get_small_chunks(stored: Path) -> None:
     sizes = {}
     large = stored.with_name("large.orc")
     orcidx.write_table(orcidx.read_table(stored), large)
-    for number, options in enumerate(({}, {"sort_by": "user"}, {"sort_by": "user", "compression_block_size": 131_072})):
+    every: list[dict[str, Any]] = [{}, {"sort_by": "user"}, {"sort_by": "user", "compression_block_size": 131_072}]
+    for number, options in enumerate(every):
         target = stored.with_name(f"{number}.orc")
         orcidx.rewrite(large, target, **options)
         with orcidx.open(target) as file:
