@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from orcidx.orc.bound_values import BytesBounds, NumberBounds
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.predicate import BoundLeaf, Domain, Op
 
-__all__ = ["UnitText"]
+__all__ = ["UnitText", "value_text"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -42,7 +43,13 @@ class UnitText:
         else:
             numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
             texts = self.leaf.domain is Domain.STRING and isinstance(column.lower, BytesBounds)
-            show = str if numbers else _show_text if texts else partial(_show, leaf=self.leaf)
+            show = (
+                str
+                if numbers
+                else _show_text
+                if texts
+                else partial(value_text, domain=self.leaf.domain, kind=self.leaf.type)
+            )
             lower, upper = column.lower.at(units), column.upper.at(units)
             if not (any(all_null) or self.leaf.op is Op.IS_NAN or None in lower or None in upper):
                 nulls = ["" if null else ", no null" for null in may_null]
@@ -70,21 +77,23 @@ def _show_text(value: Any) -> str:
     return repr(text if len(text) <= _SHOWN_LENGTH else text[:_SHOWN_LENGTH] + "…")
 
 
-def _show(value: Any, leaf: BoundLeaf) -> str:
+def value_text(value: Any, domain: Domain, kind: pa.DataType) -> str:
+    """A bound as text. ``value`` is in the form that predicates of ``domain`` compare, and ``kind`` is the type of the
+    column. Long texts and binary values are cut."""
     if isinstance(value, bytes):
-        if leaf.domain is Domain.STRING:
+        if domain is Domain.STRING:
             return _show_text(value)
         return value[:_SHOWN_LENGTH].hex() + ("…" if len(value) > _SHOWN_LENGTH else "")
-    if leaf.domain is Domain.BOOL:
+    if domain is Domain.BOOL:
         return "true" if value else "false"
     try:
-        if leaf.domain is Domain.DATE:
+        if domain is Domain.DATE:
             return (_EPOCH + datetime.timedelta(days=value)).date().isoformat()
-        if leaf.domain is Domain.TIMESTAMP:
+        if domain is Domain.TIMESTAMP:
             seconds, nanos = divmod(int(value), 10**9)
             fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
-            zone = "Z" if leaf.type.tz else ""
+            zone = "Z" if kind.tz else ""
             return (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(" ") + fraction + zone
     except OverflowError:  # outside the years 1 to 9999
-        return f"{value} {'days' if leaf.domain is Domain.DATE else 'ns'} from 1970-01-01"
+        return f"{value} {'days' if domain is Domain.DATE else 'ns'} from 1970-01-01"
     return str(value)

@@ -35,6 +35,7 @@ from orcidx.paimon_table.metadata.partition_path import partition_path
 from orcidx.paimon_table.read.bucket_pruning import bucket_filter
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds, stats_bounds
 from orcidx.predicate import bind, col, parse
+from orcidx.predicate.literals import domain_of
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage.hadoop_store import hadoop_source
 
@@ -862,16 +863,25 @@ def test_bounds_against_one_leaf(where: str, low: Any, high: Any, nulls: int | N
 
 
 @pytest.mark.parametrize(
-    ("bounds", "text"),
+    ("kind", "bounds", "text"),
     [
-        (Bounds(None, None, 1, 3), "1 of 3 null"),
-        (Bounds(None, None, 3, 3), "all null"),
-        (Bounds(b"a", None, None, 3), "min a, max None, ? of 3 null"),
-        (Bounds(1, 2, 0, 3), "min 1, max 2, 0 of 3 null"),
+        ("int64", Bounds(None, None, 1, 3), "1 of 3 rows null"),
+        ("int64", Bounds(None, None, 3, 3), "every row is null"),
+        ("int64", Bounds(None, None, None, 3), ""),
+        ("string", Bounds(b"a", None, None, 3), "min 'a'"),
+        ("binary", Bounds(b"a", b"b", 0, 3), "min 61, max 62, no null"),
+        ("int64", Bounds(1, 2, 0, 3), "min 1, max 2, no null"),
+        ("bool", Bounds(False, True, 0, 3), "min false, max true, no null"),
+        ("date32", Bounds(19723, 19727, 0, 2), "min 2024-01-01, max 2024-01-05, no null"),
+        ("timestamp[us]", Bounds(0, 1_000_000, None, 2), "min 1970-01-01 00:00:00, max 1970-01-01 00:00:00.001"),
+        ("decimal", Bounds(decimal.Decimal("1.50"), decimal.Decimal("2.00"), 0, 2), "min 1.50, max 2.00, no null"),
     ],
 )
-def test_the_text_of_bounds_names_the_ends_that_are_known(bounds: Bounds, text: str) -> None:
-    assert str(bounds) == text
+def test_the_text_of_bounds_names_the_ends_that_are_known(kind: str, bounds: Bounds, text: str) -> None:
+    """As the statistics of ORC files are shown. Before, a date was a number of days."""
+    arrow = pa.decimal128(5, 2) if kind == "decimal" else pa.type_for_alias(kind)
+    leaf: Any = SimpleNamespace(domain=domain_of(arrow), type=arrow)
+    assert bounds.text(leaf) == text
 
 
 def may_be_true(leaf: Any, bounds: Bounds) -> bool:

@@ -13,15 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.statistics_text import value_text
 from orcidx.paimon.data_types import BINARIES, INTEGERS, TIMESTAMPS, DataField, DataType
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.paimon_table.metadata.manifest import FileEntry, RowStats
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.predicate import BoundLeaf, Domain
+from orcidx.predicate.literals import domain_of
 from orcidx.predicate.nodes import NANOS
 from orcidx.pruning.bounds import ColumnBounds, ValueBounds, leaf_in_bounds
 from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.selection import RowSelection
+from orcidx.spellings import counted
 
 __all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
 
@@ -43,15 +46,15 @@ class Bounds:
         """The bounds of a column in which every row is null."""
         return cls(None, None, rows, rows)
 
-    def __str__(self) -> str:
+    def text(self, leaf: BoundLeaf) -> str:
+        """The known bounds and nulls, in the form in which the statistics of ORC files are shown."""
         if self.nulls == self.rows:
-            return "all null"
-        values = "" if self.low is None and self.high is None else f"min {_show(self.low)}, max {_show(self.high)}, "
-        return f"{values}{'?' if self.nulls is None else self.nulls} of {self.rows} null"
-
-
-def _show(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            return "every row is null"
+        ends = (("min", self.low), ("max", self.high))
+        facts = [f"{side} {value_text(end, leaf.domain, leaf.type)}" for side, end in ends if end is not None]
+        if self.nulls is not None:
+            facts.append(f"{self.nulls:,} of {counted(self.rows, 'row')} null" if self.nulls else "no null")
+        return ", ".join(facts)
 
 
 class FileBounds:
@@ -83,7 +86,7 @@ class FileBounds:
         may[files], must[files] = leaf_in_bounds(leaf, _together(list(known.values()), leaf))
         if may.all() and not must.any():
             return None
-        return Finding(RowSelection.from_mask(may), RowSelection.from_mask(must), self.name, _Described(known))
+        return Finding(RowSelection.from_mask(may), RowSelection.from_mask(must), self.name, _Described(known, leaf))
 
 
 def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
@@ -100,9 +103,10 @@ def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
 @dataclass(frozen=True)
 class _Described:
     known: Mapping[int, Bounds]
+    leaf: BoundLeaf
 
     def __call__(self, files: npt.NDArray[np.int64]) -> list[str]:
-        return [str(self.known[file]) if file in self.known else "" for file in files.tolist()]
+        return [self.known[file].text(self.leaf) if file in self.known else "" for file in files.tolist()]
 
 
 # ---------------------------------------------------------------------- from manifests
@@ -167,7 +171,9 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     if isinstance(low, float) and (low != low or high != high):
         low = high = None  # a NaN may hide the other values
     if low is not None and high is not None and high < low:
-        raise CorruptFile(f"a column has the minimum {_show(low)}, which is greater than its maximum {_show(high)}")
+        kind = data_type.arrow_type
+        least, most = (value_text(end, domain_of(kind), kind) for end in (low, high))
+        raise CorruptFile(f"a column has the minimum {least}, which is greater than its maximum {most}")
     return Bounds(*_compared(data_type, low, high), nulls, rows)
 
 
