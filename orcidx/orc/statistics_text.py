@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def _show_text(value: Any) -> str:
     return repr(text if len(text) <= _SHOWN_LENGTH else text[:_SHOWN_LENGTH] + "…")
 
 
-def value_text(value: Any, domain: Domain, kind: pa.DataType) -> str:
+def value_text(value: bytes | int | float | Decimal, domain: Domain, kind: pa.DataType) -> str:
     """A bound as text. ``value`` is in the form that predicates of ``domain`` compare, and ``kind`` is the type of the
     column. Long texts and binary values are cut."""
     if isinstance(value, bytes):
@@ -88,7 +89,7 @@ def value_text(value: Any, domain: Domain, kind: pa.DataType) -> str:
         return "true" if value else "false"
     try:
         if domain is Domain.DATE:
-            return (_EPOCH + datetime.timedelta(days=value)).date().isoformat()
+            return (_EPOCH + datetime.timedelta(days=int(value))).date().isoformat()
         if domain is Domain.TIMESTAMP:
             seconds, nanos = divmod(int(value), 10**9)
             fraction = f".{nanos:09d}".rstrip("0") if nanos else ""

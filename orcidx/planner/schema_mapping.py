@@ -20,7 +20,16 @@ from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
 from orcidx.predicate import resolve_asked
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "choose_fields", "clear_columns", "column_path", "computed_type", "map_columns", "widen"]
+__all__ = [
+    "FieldSource",
+    "choose_fields",
+    "clear_columns",
+    "column_path",
+    "computed_type",
+    "map_columns",
+    "widen",
+    "with_child",
+]
 
 Columns = Sequence[str | Sequence[str]]
 
@@ -429,9 +438,9 @@ def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
     if pa.types.is_map(want) and pa.types.is_map(array.type):
         keys, items = widen(array.keys, want.key_type), widen(array.items, want.item_type)
         entries = pa.StructArray.from_arrays([keys, items], fields=[want.key_field, want.item_field])
-        return _with_child(array, want, entries)
+        return with_child(array, want, entries)
     if pa.types.is_list(want) and pa.types.is_list(array.type):
-        return _with_child(array, want, widen(array.values, want.value_type))
+        return with_child(array, want, widen(array.values, want.value_type))
     if pa.types.is_large_list(want) and pa.types.is_list(array.type):
         same = pa.list_(want.value_field)
         return widen(array, same).cast(want)
@@ -447,7 +456,7 @@ def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
         raise ValueOutOfRange(f"a value of type {array.type} does not fit {want}: {error}") from None
 
 
-def _with_child(array: pa.Array, want: pa.DataType, child: pa.Array) -> pa.Array:
+def with_child(array: pa.Array, want: pa.DataType, child: pa.Array) -> pa.Array:
     """Returns a list or map that has the offsets and nulls of ``array``, and another child."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])
 

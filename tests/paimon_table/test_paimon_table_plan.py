@@ -925,7 +925,9 @@ def test_statistics_of_a_column_in_which_a_nan_came_first_or_that_are_damaged() 
     assert bounds(1.0, 2.0) == (1.0, 2.0)
     assert bounds(math.nan, 2.0) == bounds(1.0, math.nan) == bounds(math.nan, math.nan) == (None, None)
     assert bounds(None, None, nulls=10) == (None, None)
-    for low, high, nulls in ((2.0, 1.0, 0), (1.0, 2.0, 11), (1.0, 2.0, -1)):
+    with pytest.raises(CorruptFile, match=r"the minimum 2\.0, which is greater than its maximum 1\.0"):
+        bounds(2.0, 1.0, 0)
+    for low, high, nulls in ((1.0, 2.0, 11), (1.0, 2.0, -1)):
         with pytest.raises(CorruptFile):
             bounds(low, high, nulls)
 

@@ -7,14 +7,13 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, FileGone, StorageError
 from orcidx.paimon_table.read.scan import TableScan
-from orcidx.planner.schema_mapping import widen
+from orcidx.planner.schema_mapping import widen, with_child
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, first_rows
 from orcidx.spark.query.task_session import OfSession
@@ -140,14 +139,9 @@ def _in_micros(array: pa.Array) -> pa.Array:
             return array
         want = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
         entries = pa.StructArray.from_arrays([keys, items], fields=[want.key_field, want.item_field])
-        return _over(array, want, entries)
+        return with_child(array, want, entries)
     if types.is_list(kind):
         values = _in_micros(array.values)
         same = values.type == kind.value_type
-        return array if same else _over(array, pa.list_(kind.value_field.with_type(values.type)), values)
+        return array if same else with_child(array, pa.list_(kind.value_field.with_type(values.type)), values)
     return array
-
-
-def _over(array: pa.Array, want: pa.DataType, child: pa.Array) -> Any:
-    """A list or map with the offsets and nulls of ``array``, and with ``child`` as its child array."""
-    return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])
