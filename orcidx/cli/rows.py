@@ -28,10 +28,12 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
+from orcidx.scanner.schema_reads import count_schema_reads
 from orcidx.spellings import counted
 
 if TYPE_CHECKING:
     from orcidx.scanner.file import OrcFile
+    from orcidx.scanner.scan import Scan
 
 __all__ = ["cat", "count", "head", "scan"]
 
@@ -59,6 +61,14 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
     out.flush()
 
 
+def _print_scan(scan: Scan, batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
+    """Prints the rows of a scan. The first batch is read before the names of the columns are needed, because the file
+    is then open. Otherwise it would be opened once more to find the names."""
+    first = next(batches, None)
+    rows = batches if first is None else chain([first], batches)
+    print_rows(scan.schema.names, rows, as_json=as_json, table=table)
+
+
 @click.command()
 @sources_argument
 @query_options
@@ -68,7 +78,7 @@ def cat(
     """Print all rows of SOURCES (files, directories, globs, URLs, - for standard input), tab-separated or as JSON
     lines."""
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us")
-    print_rows(scan.schema.names, iter(scan), as_json=as_json, table=False)
+    _print_scan(scan, iter(scan), as_json=as_json, table=False)
 
 
 @click.command()
@@ -85,7 +95,7 @@ def head(
 ) -> None:
     """Print the first rows of SOURCES (files, directories, globs, URLs, - for standard input)."""
     scan = scan_from(sources, storage_options, parse_columns(columns), where, limit=rows, timestamp_unit="us")
-    print_rows(scan.schema.names, iter(scan), as_json=as_json, table=True)
+    _print_scan(scan, iter(scan), as_json=as_json, table=True)
 
 
 @click.command()
@@ -146,8 +156,9 @@ def scan(
     rows["top"] = parse_top(top)
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us", **rows)
     with scan.to_batches() as batches:
-        print_rows(scan.schema.names, batches, as_json=as_json, table=False)
+        _print_scan(scan, batches, as_json=as_json, table=False)
         metrics = batches.metrics
+        count_schema_reads(scan, metrics)
     if sys.stderr.isatty() if timing is None else timing:
         took, cpu = time.perf_counter() - began, time.process_time() - worked
         click.echo(

@@ -27,6 +27,7 @@ from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.schema_reads import count_schema_reads, schema_reads
 from orcidx.spellings import counted
 from orcidx.storage import Sources
 
@@ -71,7 +72,8 @@ class _Scans:
     _kept: pc.Expression | None
     """A filter on values in the types of the dataset's schema. The predicate of the scan is applied, too."""
     last_metrics: ScanMetrics | None
-    """The metrics of the iteration over rows that was started last."""
+    """The metrics of the iteration over rows that was started last. It also counts the reads that found the
+    schema of the dataset, and the reads that decide whether the scan applies the filter."""
 
     def _start(self, scan: Scan, kept: pc.Expression | None) -> None:
         if scan.row_limit is not None:
@@ -129,6 +131,7 @@ class _Scans:
         return OrcScanner(pushed, reads, columns, filter, self._begin)
 
     def _begin(self, metrics: ScanMetrics) -> None:
+        count_schema_reads(self._scan, metrics)
         self.last_metrics = metrics
 
     def _is_worth(self, pushed: Scan) -> bool:
@@ -431,7 +434,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
             yield OrcFragment(one, self._schema, self._kept)
 
     def _is_worth(self, pushed: Scan) -> bool:
-        return pays(pushed)
+        return pays(pushed, metrics=schema_reads(self._scan))
 
     def filter(self, expression: pc.Expression) -> OrcDataset:
         """The dataset with only the rows for which an expression is true.

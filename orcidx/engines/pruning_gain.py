@@ -39,13 +39,13 @@ def is_local(scan: Scan) -> bool:
     return all(job.source.kind in _LOCAL for job in scan.jobs)
 
 
-def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
+def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = None) -> bool:
     """Whether a scan that evaluates its condition itself is faster than filtering in the engine.
 
     The scan is faster if at most half of the rows remain after the indexes are used. This share is estimated from some
     of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
     share is estimated from a sample. The estimates read metadata, indexes and rows of local files. For files in a store
-    the result is True, without reading.
+    the result is True, without reading. ``metrics`` counts the reads of metadata and indexes.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None
@@ -57,7 +57,7 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
     step = -(-len(jobs) // SAMPLED_FILES) or 1
     total = left = 0
     samples: list[FileJob] = []
-    with FileQueue(jobs[::step], replace(request, columns=()), ScanMetrics(), open_all=True) as files:
+    with FileQueue(jobs[::step], replace(request, columns=()), metrics or ScanMetrics(), open_all=True) as files:
         for file in files:
             total += file.scan.wanted_count
             for number in file.scan.stripe_numbers():

@@ -30,7 +30,11 @@ class StageTimer:
 @dataclass
 class ScanMetrics:
     """Counters of the work of one iteration over the rows of a scan. They increase while the iteration runs. Sizes are
-    in bytes. Times are in seconds of wall clock time."""
+    in bytes. Times are in seconds of wall clock time.
+
+    ``requests`` and ``bytes_read`` count what was read from storage for this iteration. The first iteration also counts
+    the read that found the schema of the scan. Tails, footers and indexes that are already in memory are not read and
+    not counted. An example is the tail of a file that ``orcidx.open`` has opened."""
 
     files: int = 0
     files_skipped: int = 0

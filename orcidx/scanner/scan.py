@@ -37,6 +37,7 @@ from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.narrowing import RequestNarrowing
 from orcidx.scanner.row_limit import RowsLeft, open_in_turn
+from orcidx.scanner.schema_reads import SCHEMA_READS, count_schema_reads, schema_reads
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.split import (
     count_from_json,
@@ -149,7 +150,7 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def _order(self) -> tuple[SortKey, ...]:
-        return resolved_order(self.top, self.jobs, self.resolved)
+        return resolved_order(self.top, self.jobs, self.resolved, schema_reads(self))
 
     def _known(self, name: str, find: Callable[[], T]) -> T:
         if name not in self.__dict__:
@@ -159,16 +160,15 @@ class Scan(RequestNarrowing, ArrowStream):
 
     def _resolve(self) -> ScanRequest:
         whole = replace(self.request, columns=None, row_numbers=None, file_path=None)
-        with open_job(self.jobs[0], whole, ScanMetrics()) as file:
+        with open_job(self.jobs[0], whole, schema_reads(self)) as file:
             return replace(self.request, schema=file.scan.columns.schema)
 
     def _find_schema(self) -> pa.Schema:
-        schema = self.resolved.wanted_schema
-        if schema is not None:
+        if (schema := self.resolved.wanted_schema) is not None:
             return schema
         if not self.jobs:
             raise InvalidQuery("a scan of no files has no schema; give schema=")
-        with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
+        with open_job(self.jobs[0], self.request, schema_reads(self)) as file:
             return file.scan.columns.schema
 
     def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
@@ -183,7 +183,7 @@ class Scan(RequestNarrowing, ArrowStream):
         self._known("_known_schema", find)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_known_schema", SCHEMA_READS)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -232,12 +232,15 @@ class Scan(RequestNarrowing, ArrowStream):
         self, request: ScanRequest, metrics: ScanMetrics, *, first: int | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yields the batches. ``request``: the request of this scan, with the options of this iteration."""
+        if SCHEMA_READS in self.__dict__:
+            count_schema_reads(self, metrics)
         if self.row_limit == 0:
             return
         options = request.options
         if self.top:
             jobs = self._jobs_left(self.resolved, metrics)
             rows = TopPass(jobs, self.resolved, self._order, self.row_limit or 0, metrics).rows(self.schema)
+            count_schema_reads(self, metrics)
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
@@ -439,7 +442,8 @@ class Scan(RequestNarrowing, ArrowStream):
                 files, depths = explain_files(
                     scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
-                columns = tuple(scan.schema.names)  # found after the reads of the tails, so these reads are counted
+                columns = tuple(scan.schema.names)
+                count_schema_reads(scan, ScanMetrics())  # the explanation counts the tail of each file
                 break
             except FileGone as error:  # the first file, which determines the columns, is gone: try the next file
                 gone.append(gone_file(error))

@@ -46,14 +46,17 @@ Rank = tuple[int, Any]
 """The rank of a stripe or row group: its class (class 0 comes first) and, in class 1, its best value."""
 
 
-def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
+def resolved_order(
+    order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest, metrics: ScanMetrics
+) -> tuple[SortKey, ...]:
     """Returns the sort keys, with the column names spelled as in the schema. Raises ``InvalidQuery`` for an unknown
-    column, and for a column whose type cannot be sorted."""
+    column, and for a column whose type cannot be sorted. ``metrics`` counts the reads, if the first file must be opened
+    to find the schema."""
     columns = tuple(dict.fromkeys((key.column,) for key in order if key.column != request.file_path))
     asked = replace(request, columns=columns, row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
-        with open_job(jobs[0], asked, ScanMetrics()) as file:
+        with open_job(jobs[0], asked, metrics) as file:
             schema = file.scan.columns.schema
     keys = []
     for key in order:
