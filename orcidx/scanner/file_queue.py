@@ -24,9 +24,10 @@ from orcidx.predicate import BoundPredicate, External, bind
 from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_files import SmallFiles, SmallRows
+from orcidx.scanner.small_files import HeldFile, SmallFiles, SmallRows
 from orcidx.storage import RangeReader
 from orcidx.storage.failures import gone
+from orcidx.storage.local import hold
 from orcidx.storage.threads import READERS
 from orcidx.threads.tasks import Task
 
@@ -64,8 +65,9 @@ class OpenFile:
         self.close()
 
 
-def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
     """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
+    ``held``: the bytes of the file, if they were already read. They are not read again, unless the file has changed.
 
     Raises ``FileGone`` if the file is missing, although it existed when it was listed or when the scan was split.
     """
@@ -73,6 +75,8 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
         storage = job.source.open(request.options, expected=job.fingerprint)
     except FileNotFoundError as error:
         raise gone(job.source.name) from error
+    if held is not None and held.path == job.source.location:
+        hold(storage, held.data, held.mtime)
     try:
         scan = FileScan(_reader(storage, job, request, metrics), job, request, metrics)
         if request.options.strings == "dictionary":
@@ -99,9 +103,9 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
         return OrcReader(storage, limits)
 
 
-def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
     """Opens a file and prunes it. For a local file the remaining rows are computed only when they are needed."""
-    file = open_job(job, request, metrics)
+    file = open_job(job, request, metrics, held)
     if file.storage.is_local:
         return file
     try:
@@ -177,7 +181,8 @@ class FileQueue:
         counted: bool = True,
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
-        self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone)
+        is_only = not tails_alone and isinstance(jobs, list | tuple) and len(jobs) == 1
+        self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone, is_only=is_only)
         self._counted = counted and not tails_alone
         self._request = request
         self._metrics = metrics
@@ -205,8 +210,9 @@ class FileQueue:
             if job is None:
                 return None
             self._fill()
+            held, self._small.reads.held = self._small.reads.held, None
             with self._metrics.stage("open"):
-                file = self._open(job, self._request, self._metrics)
+                file = self._open(job, self._request, self._metrics, held)
         else:
             self._fill()
             if not self._opening or not (wait or self._opening[0].done()):

@@ -249,7 +249,7 @@ class Scan(RequestNarrowing, ArrowStream):
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None
         if len(self.jobs) == 1 and self.indexes is None:  # one small file needs no ``FileQueue`` and no ``StripeTurns``
-            small = SmallFiles(request, metrics, tails_alone=False)
+            small = SmallFiles(request, metrics, tails_alone=False, is_only=True)
             found = small.take(self.jobs[0])
             if found is not None:
                 metrics.files += 1

@@ -59,17 +59,47 @@ class SmallRows(NamedTuple):
     stored: int
 
 
-class SmallFiles:
-    """Reads the small files of one pass. ``tails_alone``: whether rows are counted without examining stripes."""
+class HeldFile(NamedTuple):
+    """All bytes of the small file at ``path``, and its time in nanoseconds when it was read."""
 
-    def __init__(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool) -> None:
+    path: str
+    data: bytes
+    mtime: int
+
+
+class SmallReads:
+    """Reads small files, and counts the reads. ``last``: how many bytes at the end of a file are read. ``held``: the
+    file that was read last, if all its bytes were read and it must still be opened."""
+
+    def __init__(self, metrics: ScanMetrics, last: int) -> None:
+        self._metrics = metrics
+        self.last = last
+        self.held: HeldFile | None = None
+
+    def read(self, path: str) -> tuple[bytes, int, int] | None:
+        """See ``read_small``."""
+        found = read_small(path, SMALL_FILE, self.last)
+        if found is not None:
+            data, size, mtime = found
+            self._metrics.requests += 1
+            self._metrics.bytes_read += len(data)
+            self.held = HeldFile(path, data, mtime) if len(data) == size else None
+        return found
+
+
+class SmallFiles:
+    """Reads the small files of one pass. ``tails_alone``: whether rows are counted without examining stripes.
+    ``is_only``: whether the pass reads only one file. This file is read completely, so that it is read only once."""
+
+    def __init__(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool, is_only: bool = False) -> None:
         options = request.options
         self._request = request
         self._metrics = metrics
         self._opening = StageTimer(metrics.seconds, "open")
         self._decoding = StageTimer(metrics.seconds, "decode")
         self._tails_alone = tails_alone
-        self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
+        whole = is_only or (request.where is None and not tails_alone)
+        self.reads = SmallReads(metrics, SMALL_FILE if whole else TAIL_BYTES)
         self._limits = MetadataLimits.of(options)
         self._plan: tuple[bytes, SchemaPlan] | None = None
         self._filter: tuple[SchemaPlan, SmallFilter | None] | None = None
@@ -78,7 +108,8 @@ class SmallFiles:
         self._tries = TRIES_IN_VAIN if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
-        """Returns the rows of the file. Returns None if the file must be opened."""
+        """Returns the rows of the file. Returns None if the file must be opened. ``reads.held`` then has its bytes,
+        if all of them were read."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
@@ -95,8 +126,7 @@ class SmallFiles:
             return None
         if found is not None:
             self._tries += 1 + TRIES_A_SUCCESS
-            self._metrics.requests += 1
-            self._metrics.bytes_read += len(file.data)
+            self.reads.held = None
         return found
 
     def _take_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
@@ -151,11 +181,16 @@ class SmallFiles:
         self._tries = 0
 
     def _read(self, reader: OrcReader | None, job: FileJob) -> SmallFile | None:
+        metrics = self._metrics
         if reader is not None:
+            reads = reader.storage.metrics
+            requests, size = reads.requests, reads.bytes_fetched
             opened = _opened(reader, job, self._limits)
+            metrics.requests += reads.requests - requests
+            metrics.bytes_read += reads.bytes_fetched - size
             if opened is not None:
                 return opened
-        found = read_small(job.source.location, SMALL_FILE, self._last)
+        found = self.reads.read(job.source.location)
         if found is None:
             return None
         data, size, mtime = found
@@ -175,7 +210,7 @@ class SmallFiles:
             batches = self._decoded(file, plan)
         elif ruled_out(plan.where, plan.asked.places, file.kind.root, file, self._request.options):
             batches, is_out = [], True
-            self._last = TAIL_BYTES
+            self.reads.last = TAIL_BYTES
         else:
             batches = self._filtered(file, plan)
         if batches is None:
@@ -218,7 +253,7 @@ class SmallFiles:
         under = self._filter[1]
         if under is None or not under.takes(file, self._request):
             return None
-        self._last = SMALL_FILE
+        self.reads.last = SMALL_FILE
         if len(file.data) != file.size:
             return None
         work = ScanMetrics()

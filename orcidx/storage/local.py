@@ -38,6 +38,7 @@ __all__ = [
     "LocalReader",
     "LocalSink",
     "LocalStore",
+    "hold",
     "lent",
     "local_path_of",
     "local_source",
@@ -227,6 +228,16 @@ class LocalReader(ReaderAtHand):
     def __del__(self) -> None:
         if getattr(self, "_fd", None) is not None:  # None if opening the file failed
             self.close()
+
+
+def hold(storage: RangeReader, data: bytes, mtime: int) -> None:
+    """Gives the bytes of a small local file that were read before to its reader, so that they are not read again.
+    ``mtime``: the time of the file in nanoseconds when it was read. If the file has changed since then, and for a
+    mapped file or another storage, the bytes are not used."""
+    if not isinstance(storage, LocalReader) or storage._map is not None:
+        return
+    if (len(data), mtime) == (storage._size, storage._status.st_mtime_ns):
+        storage._whole = memoryview(data)
 
 
 def reopened(storage: RangeReader, path: str, metrics: ReadMetrics) -> LocalFile | None:
