@@ -54,6 +54,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "paimon_table/commit/changed.Changed": (14, 1),
         "paimon_table/data_files/data_file_writing.WrittenFile": (11, 0),
         "paimon_table/metadata/manifest.FileEntry": (20, 1),
+        "planner/request.ScanRequest": (11, 9),
         "rewriting/dataset._Partition": (12, 1),
         "rewriting/plan.RewritePlan": (14, 1),
         "scanner/arguments.FilesArguments": (15, 0),

@@ -80,10 +80,11 @@ class StripeExplanation:
 @dataclass(frozen=True)
 class FileExplanation:
     """One file of ``size`` bytes. ``reasons`` says why the whole file is skipped, if one piece of evidence was
-    sufficient. ``index_bytes`` is the size of footers and indexes that were read for the decision. ``read_bytes`` is
-    the size of all reads that the scan requests from storage: the planned data, and the file's tail, footers and
-    indexes. A small local file is read at once, so the number is the size of the file. Bytes that are read in addition
-    to the requested ranges are not included (see ``planner.read_bytes``)."""
+    sufficient. ``index_bytes`` is the size of footers and indexes that a scan reads for the decision. ``read_bytes`` is
+    the size of all reads that the scan requests from storage in a new process: the planned data, and the file's tail,
+    footers and indexes. Tails and indexes that this process has in memory are included. A small local file is read at
+    once, so the number is the size of the file. Data that is read in addition to the planned ranges is not included
+    (see ``planner.read_bytes``)."""
 
     file: str
     rows: int
@@ -149,7 +150,8 @@ class Explanation:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that the scan requests from storage: stream data left after pruning, tails, footers and indexes."""
+        """Bytes that the scan requests from storage in a new process: stream data left after pruning, tails, footers
+        and indexes."""
         return sum(file.read_bytes for file in self.files)
 
     @property

@@ -80,10 +80,15 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
 
 
 def reading(explanation: Explanation) -> str:
-    """Returns one line about all bytes that the scan requests from storage."""
+    """Returns one line about all bytes that the scan requests from storage. If only parts of a file are planned, the
+    number is not exact (see ``planner.read_bytes``), and the line says so."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
     files = f" ({counted(whole, 'file')} read completely, by one read each)" if whole else ""
-    return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
+    planned = any(file.kept and file.read_bytes != file.size for file in explanation.files)
+    size = f"{'about ' * planned}{size_text(explanation.read_bytes)}"
+    less = "; it may be less, because columns outside the condition are read only where rows match"
+    note = less if planned and explanation.where is not None else ""
+    return f"the scan reads {size}, with tails, footers and indexes{files}{note}"
 
 
 _GroupResult = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]

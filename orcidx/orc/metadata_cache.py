@@ -40,12 +40,17 @@ larger than the cache, and binding it takes a second. Such a plan is still kept,
 it."""
 
 
-def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
+def read_tail_cached(
+    storage: RangeReader, limits: MetadataLimits, *, rereads: bool = False
+) -> tuple[FileTail, OrcType]:
     """The tail of a file, and its tree of types. If the same version of the same object was read before with the same
-    limits, both come from the cache. The storage reports the version of the object."""
+    limits, both come from the cache. The storage reports the version of the object. ``rereads``: whether the tail is
+    read even if it is in the cache."""
     identity = storage.identity
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)
+    if known is not None and rereads:
+        read_tail(storage, limits=limits, is_sound=lambda _: True)
     if known is None:
         trees: list[OrcType | None] = []
 

@@ -58,13 +58,15 @@ def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
 
 class OrcReader:
     """The metadata of one open file. The tail is read when the object is created. The caller that opened ``storage``
-    must close it."""
+    must close it. ``rereads``: whether tails, footers and indexes are read even if they are in the caches. They are
+    put into the caches in any case."""
 
-    def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None) -> None:
+    def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None, *, rereads: bool = False) -> None:
         self.storage = storage
+        self.rereads = rereads
         self.tail: FileTail
         self.root: OrcType
-        self.tail, self.root = read_tail_cached(storage, limits or MetadataLimits())
+        self.tail, self.root = read_tail_cached(storage, limits or MetadataLimits(), rereads=rereads)
         self._listed = 0
         self.name: str = self.tail.name
         self.facts: FileFacts = self.tail.facts
@@ -118,7 +120,7 @@ class OrcReader:
 
     def has_footer(self, stripe: int) -> bool:
         if stripe not in self._footers:
-            known = FOOTERS.get(self.cache_key(stripe))
+            known = None if self.rereads else FOOTERS.get(self.cache_key(stripe))
             if known is not None:
                 self._footers[stripe] = known
         return stripe in self._footers

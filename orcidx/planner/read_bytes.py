@@ -2,14 +2,19 @@
 
 There are three numbers. *Without evidence* counts the data streams of the columns that are read, in every stripe.
 *Planned* counts only the parts of these streams that contain row groups which evidence does not rule out. *Counted*
-(``ScanMetrics.bytes_read``) has all bytes that the storage returned, including tails, footers and indexes. The counted
-bytes of data may exceed the planned bytes by at most the following over-read:
+(``ScanMetrics.bytes_read``) has all bytes that the storage returned for a scan, including tails, footers and indexes
+that were not in memory. An explanation adds the planned bytes to the bytes of the tails, footers and indexes that a new
+process reads. It reads these tails, footers and indexes again, even if they are in memory. The counted bytes of data
+may exceed the planned bytes by at most the following over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
   ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the bytes of
   its indexes are counted, and also the bytes of the dictionaries that were read before.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
+
+In a directory of small local files, the tail of a file may be read before the whole file, or instead of the whole file.
+An explanation counts the whole file once.
 
 Dictionaries that are read as evidence count as indexes. Some columns may be read only after the rows were filtered by
 other columns. If no rows remain, the remaining columns are not read, and fewer bytes are counted.

@@ -53,7 +53,8 @@ class ScanRequest:
     batches": it takes all batches, so that the first one need not be early. "table": all rows go into one table, whose
     chunks need not be small. ``tests_each``
     says that the predicate is evaluated for each returned row, even if statistics or indexes prove that the row
-    matches."""
+    matches. ``rereads`` says whether tails, footers and indexes are read even if they are in memory. With None, only an
+    explanation does this, because it counts what a new process reads."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -65,6 +66,7 @@ class ScanRequest:
     limit: int | None = None
     wanted_as: Literal["batches", "all batches", "table"] = "batches"
     tests_each: bool = False
+    rereads: bool | None = None
 
     @property
     def bytes_at_once(self) -> int:

@@ -77,7 +77,7 @@ class StripeIndexes:
         in the same request."""
         reader, stripe = self._reader, self._stripe
         key = reader.cache_key(stripe, tuple(places), only_seek)
-        index = INDEXES.get(key)
+        index = None if reader.rereads else INDEXES.get(key)
         if index is None:
             if not places.keys() <= self._buffers.keys():
                 wanted = places if reader.storage.is_local else ahead

@@ -49,6 +49,8 @@ def explain_files(
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
     """Explains what a scan would read of each of its files, and how much the value ranges of the row groups overlap.
     ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple."""
+    if request.rereads is None:
+        request = replace(request, rereads=True)
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -113,9 +115,11 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
         stripes.append(stripe)
         left -= len(stripe.row_groups)
         lumped += [groups] * (groups > len(stripe.row_groups))
-        data += stripe.kept_bytes - _brought(scan, number)
+        brought = _brought(scan, number)
+        data += stripe.kept_bytes - brought if stripe.kept else 0
     whole = scan.reader.whole() is not None
     read = storage.metrics.bytes_fetched
+    scan.reader.rereads = False  # the scan does not read what follows
     uncounted = _count_skipped(scan, stripes, alive, storage)
     ranges.add(scan)
     outcome = scan.pruner.outcome
@@ -134,7 +138,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 def _brought(scan: FileScan, stripe: int) -> int:
     """Returns the number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does
-    not read these dictionaries a second time."""
+    not read these dictionaries a second time if it reads rows of the stripe."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 

@@ -93,14 +93,15 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: Hel
 def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OrcReader:
     """Opens the file. If a copy of its tail is stored elsewhere, the copy is read instead of the tail."""
     limits = MetadataLimits.of(request.options)
+    rereads = bool(request.rereads)
     if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
-        return OrcReader(storage, limits)
+        return OrcReader(storage, limits, rereads=rereads)
     remote: Any = storage
     remote.last.kept = partial(job.tail.read, metrics)
     try:
-        return OrcReader(storage, limits)
+        return OrcReader(storage, limits, rereads=rereads)
     except (CorruptFile, Unsupported):  # only the copy may be damaged, so the file's own tail is read
-        return OrcReader(storage, limits)
+        return OrcReader(storage, limits, rereads=rereads)
 
 
 def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
@@ -209,8 +210,8 @@ class FileQueue:
             job = self._jobs.take()
             if job is None:
                 return None
-            self._fill()
             held, self._small.reads.held = self._small.reads.held, None
+            self._fill()
             with self._metrics.stage("open"):
                 file = self._open(job, self._request, self._metrics, held)
         else:
