@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import orcidx
@@ -17,7 +19,7 @@ from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.predicate.fold import leaves
 from orcidx.storage import RecordingReader, open_reader
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE, LocalReader, hold
 
 SCANS = int(os.environ.get("ORCIDX_READ_BYTES_SCANS", "24"))
 ROWS = 24_000
@@ -26,7 +28,7 @@ ROWS = 24_000
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Writes files of several stripes with few row groups: with small chunks, with large chunks, and without
-    compression."""
+    compression. The last file has one stripe with all row groups."""
     folder = tmp_path_factory.mktemp("bytes")
     rng = np.random.default_rng(1)
     table = pa.table(
@@ -42,16 +44,24 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         {"compression": "zstd", "compression_block_size": 4096},
         {"compression": "zlib", "compression_block_size": 65_536},
         {"compression": "uncompressed"},
+        {"compression": "uncompressed", "stripe_size": 10 << 20},
     ]
     paths = []
     for number, form in enumerate(forms):
         paths.append(folder / f"{number}.orc")
-        options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"]}
-        orcidx.write_table(table, paths[-1], **options, **form)
+        options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"], **form}
+        orcidx.write_table(table, paths[-1], **options)
         assert paths[-1].stat().st_size > SMALL_FILE
     # The tail of a file that was written a moment ago is read twice, because the file may have changed.
     time.sleep(0.2)
     return paths
+
+
+def far_ranges(low: int) -> orcidx.Predicate:
+    """Returns a condition for three short ranges of row groups that are far from each other."""
+    starts = [(low + distance) % ROWS for distance in (0, ROWS // 3, 2 * ROWS // 3)]
+    first, second, third = (col("id").between(start, start + 100) for start in starts)
+    return first | second | third
 
 
 def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
@@ -65,8 +75,9 @@ def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
         col("word") == f"word {low % 50}",
         (col("id") < low) & (col("price") > rng.random()),
         col("text") > "80",
+        far_ranges(low),
         None,
-    ][int(rng.integers(0, 6))]
+    ][int(rng.integers(0, 7))]
     asked = set() if where is None else {leaf.column for leaf in leaves(where)}
     return columns, where, bool(where is not None and set(columns) - set(asked))
 
@@ -129,6 +140,145 @@ def test_skipped_stripes_are_counted_by_the_columns_that_are_read(files: list[Pa
         whole = file.scan(["id"]).explain()
     assert len(told.files[0].stripes) > 1
     assert next(one for one in told.funnel if one.name == "bytes").before == whole.funnel[-1].before
+
+
+def pass_of(scan: orcidx.Scan) -> tuple[int, int]:
+    """Returns the requests and the bytes of a pass over the scan."""
+    with scan.to_batches() as batches:
+        list(batches)
+        return batches.metrics.requests, batches.metrics.bytes_read
+
+
+QUERIES: dict[str, tuple[list[str], Any]] = {
+    "all rows": (["id", "word", "price"], None),
+    "a range": (["id"], col("id").between(9100, 9200)),
+    "ranges far apart": (["id"], far_ranges(100)),
+    "a key with bloom filters": (["key"], col("key") == 4711),
+    "a dictionary": (["word"], (col("word") == "word 7") & (col("word") != "word 8")),
+    "a word that no dictionary has": (["word"], col("word") == "word 25b"),
+    "no row group": (["id"], col("id") == -1),
+}
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_explanation_says_what_is_read(files: list[Path], name: str, number: int) -> None:
+    """No column of these queries waits for a filter. The explanation is also the same when the tail and the indexes are
+    in memory. Before, they were counted only once in a process."""
+    columns, where = QUERIES[name]
+    path, options = files[number], orcidx.ReadOptions(use_threads=False, merge_gap=0)
+    forget_metadata()
+    told = orcidx.scan(path, columns, where, options=options).explain()
+    assert orcidx.scan(path, columns, where, options=options).explain() == told
+    forget_metadata()
+    requests, size = pass_of(orcidx.scan(path, columns, where, options=options))
+    headers = CHUNK_HEADER * requests * (number < 2)  # the last two files are not compressed
+    assert told.read_bytes <= size <= told.read_bytes + headers
+    assert orcidx.scan(path, columns, where, options=options).explain() == told
+
+
+def test_the_text_says_whether_the_number_is_exact(files: list[Path]) -> None:
+    texts = [
+        str(orcidx.scan(files[0], ["id"], where).explain()).partition("the scan reads ")[2].split("\n")[0]
+        for where in ("id = -1", "id = 77", None)
+    ]
+    assert [text.startswith("about ") for text in texts] == [False, True, True]
+    assert ["it may be less" in text for text in texts] == [False, True, False]
+
+
+def test_explanations_of_a_remote_file_are_equal(files: list[Path]) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/read-bytes/a.orc", files[0].read_bytes())
+    forget_metadata()
+    told = orcidx.scan("memory://read-bytes/a.orc", ["id"], far_ranges(100)).explain()
+    assert told.files[0].read_bytes > told.files[0].index_bytes > 0
+    assert orcidx.scan("memory://read-bytes/a.orc", ["id"], far_ranges(100)).explain() == told
+
+
+def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_path: Path) -> None:
+    """``orcidx scan`` printed "0 B in 0 requests", because the tail was read for the schema and then was in memory."""
+    forget_metadata()
+    without = pass_of(orcidx.scan(files[0], where="id = -1"))
+    assert without[0] == 1
+    forget_metadata()
+    scan = orcidx.scan(files[0], where="id = -1")
+    assert scan.schema.names[0] == "id"
+    assert pass_of(scan) == without
+    assert pass_of(scan) == (0, 0), "the tail is in memory"
+    forget_metadata()
+    both = orcidx.scan(files[:2], where="id = -1")  # the first file determines the schema
+    assert pass_of(both) == pytest.approx((2, 2 * without[1]), rel=0.01)
+    forget_metadata()
+    dataset = orcidx.dataset(files[0])
+    assert dataset.to_table(filter=pc.field("id") == -1).num_rows == 0
+    assert dataset.last_metrics is not None
+    assert (dataset.last_metrics.requests, dataset.last_metrics.bytes_read) == without
+    forget_metadata()
+    top = orcidx.scan(files[0], ["id"], limit=1, top=["id"])
+    forget_metadata()
+    told = orcidx.scan(files[0], ["id"], limit=0)
+    assert pass_of(top)[1] > without[1]
+    assert told.schema.names == ["id"]
+
+
+def read_calls(call: Callable[[], Any]) -> int:
+    """Returns the number of bytes that the process reads with system calls during ``call``."""
+    counts = Path("/proc/self/io")
+    if not counts.exists():
+        pytest.skip("the system does not count the bytes that a process reads")
+
+    def read() -> int:
+        return int(counts.read_text().split()[1])
+
+    first, second = read(), read()
+    call()
+    return read() - second - (second - first)
+
+
+@pytest.mark.parametrize("where", ["id = 5", "id = -1", "id > 7 and x > 0.5"])
+@pytest.mark.parametrize("rows", [1000, 20_000])
+def test_reads_of_a_small_file_are_counted(tmp_path: Path, rows: int, where: str) -> None:
+    """The tail of the file was read first and then the whole file, and the read of the tail was not counted."""
+    rng = np.random.default_rng(1)
+    path = tmp_path / "a.orc"
+    table = pa.table({"id": rng.permutation(rows), "x": rng.random(rows)})
+    orcidx.write_table(table, path, compression="uncompressed", row_index_stride=5000)
+    size = path.stat().st_size
+    assert size < SMALL_FILE
+    found: list[tuple[int, int]] = []
+    for _ in range(2):  # the first time, modules are imported
+        forget_metadata()
+        asked = read_calls(lambda: found.append(pass_of(orcidx.scan(path, where=where))))
+    assert found[-1] == (1, size)
+    assert asked == size
+    forget_metadata()
+    assert orcidx.scan(path, where=where).explain().read_bytes == size
+
+
+def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
+    """The tail of a file may be read first, because statistics may rule out the file."""
+    rng = np.random.default_rng(1)
+    for number in range(6):
+        table = pa.table({"id": number * 1000 + rng.permutation(1000), "x": rng.random((1000, 4)).tolist()})
+        orcidx.write_table(table, tmp_path / f"{number}.orc", compression="uncompressed")
+    found: list[tuple[int, int]] = []
+    for where in ("id = 1005", "id between 900 and 3100", "id >= 0", "id = -1"):
+        for _ in range(2):
+            forget_metadata()
+            asked = read_calls(lambda: found.append(pass_of(orcidx.scan(tmp_path, where=where))))  # noqa: B023
+        assert found[-1][1] == asked, where
+
+
+def test_bytes_that_were_read_before_are_not_used_for_a_changed_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"id": [1, 2, 3]}), path)
+    data, mtime = path.read_bytes(), path.stat().st_mtime_ns
+    for held, time_of, reads in ((data, mtime, 0), (data, mtime + 1, 1), (data[1:], mtime, 1)):
+        reader = LocalReader(str(path))
+        hold(reader, held, time_of)
+        assert bytes(reader.whole() or b"") == data
+        assert reader.metrics.requests == reads
+        reader.close()
 
 
 def test_a_small_file_is_read_whole(tmp_path: Path) -> None:

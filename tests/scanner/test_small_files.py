@@ -17,6 +17,8 @@ from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_file import split_small
 from orcidx.scanner import file_queue, small_filter
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.schema_reads import count_schema_reads
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.storage.local_file import read_small
 
@@ -85,6 +87,8 @@ def test_rows_and_work_are_those_of_opened_files(
     paths: list[str], where: Any, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scan = orcidx.scan(paths, where=where)
+    assert scan.schema.names == ["key", "price", "word"]
+    count_schema_reads(scan, ScanMetrics())  # only the first pass would count the read that finds the schema
     table, metrics = opened(monkeypatch, lambda: pass_of(scan))
     count = opened(monkeypatch, scan.count_rows)
     assert not taken
