@@ -28,8 +28,8 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
+from orcidx.cli.timing import timing_option, work_line
 from orcidx.scanner.schema_reads import count_schema_reads
-from orcidx.spellings import counted
 
 if TYPE_CHECKING:
     from orcidx.scanner.file import OrcFile
@@ -135,11 +135,7 @@ def count(
 @limit_option
 @top_option
 @click.option("--row-numbers", is_flag=True, help="Add a column with the number of each row in its file.")
-@click.option(
-    "--timing/--no-timing",
-    default=None,
-    help="Print on standard error what was read. The default is yes on a terminal only.",
-)
+@timing_option
 def scan(
     sources: tuple[str, ...],
     as_json: bool,
@@ -160,8 +156,4 @@ def scan(
         metrics = batches.metrics
         count_schema_reads(scan, metrics)
     if sys.stderr.isatty() if timing is None else timing:
-        took, cpu = time.perf_counter() - began, time.process_time() - worked
-        click.echo(
-            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor time); {metrics.work}",
-            err=True,
-        )
+        click.echo(work_line(metrics, began, worked), err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from orcidx.cli.arguments import (
 )
 from orcidx.cli.output import print_explanation, print_json, print_table
 from orcidx.cli.rows import print_rows
+from orcidx.cli.timing import timing_option, work_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,11 +129,16 @@ def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @table.command(short_help="Print rows of a table.")
 @_query_options
-def scan(path: str, as_json: bool, **query: Any) -> None:
-    """Print rows of the table at PATH."""
+@timing_option
+def scan(path: str, as_json: bool, timing: bool | None, **query: Any) -> None:
+    """Print rows of the table at PATH. Also print on standard error what was read to find the rows, and how long this
+    took."""
+    began, worked = time.perf_counter(), time.process_time()
     found = _scan(path, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
+    if sys.stderr.isatty() if timing is None else timing:
+        click.echo(work_line(batches.metrics, began, worked), err=True)
     for note in batches.notes:
         click.echo(f"note: {note}", err=True)
 

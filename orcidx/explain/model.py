@@ -31,11 +31,13 @@ __all__ = [
 @dataclass(frozen=True)
 class Stage:
     """One step of the funnel: the number of files, stripes, row groups, rows or bytes ``before`` and ``after``
-    pruning."""
+    pruning. ``of`` says what is counted: "all files" or "opened files". The stripes and the bytes of columns are not
+    known for files that were not opened."""
 
     name: str
     before: int
     after: int
+    of: str = "all files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ class FileExplanation:
     index_bytes: int = 0
     read_bytes: int = 0
     size: int = 0
+    opened: bool = True
+    """Whether the file was opened for the explanation. If a manifest rules out the file, it is not opened, and
+    ``stripes`` is empty."""
 
     @property
     def kept_rows(self) -> int:
@@ -124,7 +129,7 @@ class Explanation:
     >>> plan.skipped_by
     {'file statistics': 3}
     >>> plan.funnel[0]
-    Stage(name='files', before=1, after=0)
+    Stage(name='files', before=1, after=0, of='all files')
     """
 
     where: str | None
@@ -137,16 +142,24 @@ class Explanation:
     @property
     def funnel(self) -> tuple[Stage, ...]:
         """Files, stripes, row groups, rows and bytes before and after pruning. Bytes are the bytes of the data streams
-        of the columns that are read."""
+        of the columns that are read. Stripes, row groups and bytes are counted in the opened files (see
+        ``unopened``)."""
         stripes = [stripe for file in self.files for stripe in file.stripes]
         groups = [group for stripe in stripes for group in stripe.row_groups]
+        bytes_before, bytes_after = sum(one.bytes for one in stripes), sum(one.kept_bytes for one in stripes)
+        of = "opened files" if self.unopened else "all files"
         return (
             Stage("files", len(self.files), sum(file.kept for file in self.files)),
-            Stage("stripes", len(stripes), sum(stripe.kept for stripe in stripes)),
-            Stage("row groups", len(groups), sum(group.kept for group in groups)),
+            Stage("stripes", len(stripes), sum(stripe.kept for stripe in stripes), of),
+            Stage("row groups", len(groups), sum(group.kept for group in groups), of),
             Stage("rows", sum(file.rows for file in self.files), sum(file.kept_rows for file in self.files)),
-            Stage("bytes", sum(stripe.bytes for stripe in stripes), sum(stripe.kept_bytes for stripe in stripes)),
+            Stage("bytes", bytes_before, bytes_after, of),
         )
+
+    @property
+    def unopened(self) -> tuple[FileExplanation, ...]:
+        """The files that were not opened, because evidence in a manifest rules them out."""
+        return tuple(file for file in self.files if not file.opened)
 
     @property
     def read_bytes(self) -> int:
@@ -157,11 +170,14 @@ class Explanation:
     @property
     def skipped_by(self) -> dict[str, int]:
         """For each kind of evidence, the number of rows in the row groups that it ruled out. If several pieces of
-        evidence were needed to rule out a row group, its rows count for the evidence that was evaluated last."""
+        evidence were needed to rule out a row group, its rows count for the evidence that was evaluated last. All
+        rows of a file that was not opened are counted."""
         # Thousands of row groups have the same few reasons, so each combination of reasons is examined only once.
         decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
         for file in self.files:
+            if not file.opened and file.reasons:
+                counts[last_evaluated(file.reasons).source] += file.rows
             for stripe in file.stripes:
                 for group in stripe.row_groups:
                     if not group.kept_rows and group.reasons:
@@ -189,6 +205,11 @@ class Explanation:
             "columns": self.columns,
             "files": tuple(map(_file_dict, self.files)),
             "read_bytes": self.read_bytes,
+            "unopened": {
+                "files": len(self.unopened),
+                "rows": sum(file.rows for file in self.unopened),
+                "bytes": sum(file.size for file in self.unopened),
+            },
             "funnel": [asdict(stage) for stage in self.funnel],
             "skipped_by": self.skipped_by,
             "overlap": tuple(asdict(depth) for depth in self.overlap),
@@ -225,6 +246,7 @@ def _file_dict(file: FileExplanation) -> dict[str, Any]:
         "index_bytes": file.index_bytes,
         "read_bytes": file.read_bytes,
         "size": file.size,
+        "opened": file.opened,
         "kept_rows": file.kept_rows,
     }
 

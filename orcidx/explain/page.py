@@ -154,4 +154,5 @@ def subtitle_of(explanation: Explanation) -> str:
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]
-    return f"{where} · reads {size_text(read.after)} of {size_text(read.before)}"
+    of = "" if read.of == "all files" else f" of the {read.of}"
+    return f"{where} · reads {size_text(read.after)} of {size_text(read.before)}{of}"

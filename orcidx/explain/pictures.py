@@ -62,9 +62,11 @@ def _look_of_source(source: str) -> tuple[str, str]:
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
     """For each kind of evidence, the number of rows in the row groups that it ruled out. If several kinds were needed
     to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind the row
-    group would have been read."""
+    group would have been read. All rows of a file that was not opened are counted."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
+        if not file.opened:
+            counts[look_of(_unread(file))[1]] += file.rows
         for stripe in file.stripes:
             for group in stripe.row_groups:
                 if not group.kept:

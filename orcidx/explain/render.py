@@ -70,25 +70,30 @@ def _look_of(source: str) -> tuple[str, str]:
 
 
 def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
-    """The funnel as (name, before, after, share)."""
+    """The funnel as (name, before, after, share). The share says what is counted, if it is not all files."""
     lines = []
     for stage in explanation.funnel:
         show = size_text if stage.name == "bytes" else "{:,}".format
         share = f"{100 * stage.after / stage.before:.3g} %" if stage.before else ""
+        if stage.of != "all files":
+            share = f"{share} of the {stage.of}".strip()
         lines.append((stage.name, show(stage.before), show(stage.after), share))
     return lines
 
 
 def reading(explanation: Explanation) -> str:
-    """Returns one line about all bytes that the scan requests from storage. If only parts of a file are planned, the
-    number is not exact (see ``planner.read_bytes``), and the line says so."""
+    """Returns one line about all bytes that the scan requests from storage, and about the files that are not opened. If
+    only parts of a file are planned, the number is not exact (see ``planner.read_bytes``), and the line says so."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
     files = f" ({counted(whole, 'file')} read completely, by one read each)" if whole else ""
     planned = any(file.kept and file.read_bytes != file.size for file in explanation.files)
     size = f"{'about ' * planned}{size_text(explanation.read_bytes)}"
     less = "; it may be less, because columns outside the condition are read only where rows match"
-    note = less if planned and explanation.where is not None else ""
-    return f"the scan reads {size}, with tails, footers and indexes{files}{note}"
+    more, unopened = less if planned and explanation.where is not None else "", explanation.unopened
+    if unopened:
+        stored = size_text(sum(file.size for file in unopened))
+        more += f"; {counted(len(unopened), 'file')} of {stored} {'was' if len(unopened) == 1 else 'were'} not opened"
+    return f"the scan reads {size}, with tails, footers and indexes{files}{more}"
 
 
 _GroupResult = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -217,6 +218,10 @@ def test_table_scan(orcidx_command):
     assert out.splitlines() == ["id\tv", "149\t49", "199\t49"]
     assert orcidx_command("table", "scan", WITH_VECTORS, "--top", "v:upwards", "-n", "2")[0] == 2
     assert orcidx_command("table", "scan", WITH_VECTORS, "--where", "nowhere = 1")[0] == 2
+    code, out, err = orcidx_command("table", "scan", WITH_VECTORS, "-w", "id = 5", "--timing")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert re.match(r"1 row in .* s of processor time\); read .* row groups?, .* in \d+ requests?$", err.strip())
+    assert orcidx_command("table", "scan", WITH_VECTORS, "-w", "id = 5")[2] == ""
 
 
 def test_table_scan_says_that_a_jvm_may_have_moved_instants(orcidx_command, tmp_path):

@@ -662,7 +662,7 @@ def test_small_files_give_the_same_opened_or_not(
     table: PaimonTable, monkeypatch: pytest.MonkeyPatch, where: Any, columns: list[str] | None
 ) -> None:
     _small_table(table)
-    passes = []
+    passes, reads = [], []
     for opened in (False, True):
         if opened:
             monkeypatch.setattr(SmallFiles, "take", lambda self, job: None)
@@ -670,8 +670,10 @@ def test_small_files_give_the_same_opened_or_not(
         batches = scan.to_batches()
         rows = pa.Table.from_batches(list(batches), scan.schema)
         counted = {name: value for name, value in vars(batches.metrics).items() if name != "seconds"}
+        reads.append((counted.pop("requests"), counted.pop("bytes_read")))
         passes.append((rows, counted))
     assert passes[0] == passes[1]
+    assert reads[0] <= reads[1], "a file that is opened is read once more, for its tail"
 
 
 def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:

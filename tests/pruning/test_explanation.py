@@ -213,7 +213,7 @@ def test_html_is_whole_and_needs_nothing_else(explanation, page):
 
 def test_json_and_pickle(explanation):
     made = json.loads(json.dumps(explanation.to_dict()))
-    assert made["funnel"][3] == {"name": "rows", "before": 3500, "after": 250}
+    assert made["funnel"][3] == {"name": "rows", "before": 3500, "after": 250, "of": "all files"}
     assert made["files"][0]["stripes"][0]["row_groups"][0]["reasons"] == [
         {"source": "row-group statistics", "leaf": "col('price') > 100", "detail": "max 0"}
     ]
@@ -224,7 +224,7 @@ def test_json_and_pickle(explanation):
 
 def test_the_dict_has_every_field(explanation):
     made = explanation.to_dict()
-    del made["funnel"], made["skipped_by"], made["read_bytes"]
+    del made["funnel"], made["skipped_by"], made["read_bytes"], made["unopened"]
     for file in made["files"]:
         del file["kept_rows"]
     assert made == asdict(explanation)

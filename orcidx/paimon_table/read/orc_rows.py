@@ -81,6 +81,9 @@ class OrcRows(FileRows):
         be used even without a predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
+            tail = opened.reader.storage.metrics  # the scan finds the tail in memory, so it does not count it
+            self.metrics.requests += tail.requests
+            self.metrics.bytes_read += tail.bytes_fetched
             deleted = None if self.file.deletion is None else self.file.deletion.read()
             top = self.kept.among(index) if self.kept.scan.top else None
             pushed = self.kept.pushed

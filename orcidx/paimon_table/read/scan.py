@@ -116,7 +116,10 @@ def _explained(scan: TableScan) -> Explanation:
     shared: Shared = {}
     files = [TaskRun(task, scan, ScanMetrics(), [], shared).explain() for task in scan.plan.tasks]
     files += [
-        FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons) for skipped in scan.plan.skipped
+        FileExplanation(
+            skipped.file.path, skipped.file.rows, (), reasons=skipped.reasons, size=skipped.file.size, opened=False
+        )
+        for skipped in scan.plan.skipped
     ]
     if files and (notes := scan.notes):
         files[0] = replace(files[0], notes=(*notes, *files[0].notes))

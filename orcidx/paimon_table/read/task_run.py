@@ -78,7 +78,7 @@ class TaskRun:
 
     def explain(self) -> FileExplanation:
         """Explains which parts of the file are read, and why the other parts are not read. For a Parquet file, only the
-        number of rows is explained."""
+        numbers of rows and bytes are explained."""
         with in_planned_file(self.file):
             found = self.rows.explain()
             return replace(found, notes=(*self.notes, *found.notes))

@@ -1,0 +1,149 @@
+"""Explanations of scans of tables: every number of the funnel says of which files it is, and the bytes are those that a
+scan reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from paimon_tables import PaimonTable
+
+from orcidx import col
+from orcidx.explain.page import explanation_page
+from orcidx.explain.pictures import rows_ruled_out
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.paimon import build_file_index, open_table
+from orcidx.storage import ReadMetrics
+from orcidx.storage.local import LocalReader
+
+FILES, ROWS = 3, 30_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> PaimonTable:
+    return PaimonTable(tmp_path / "t")
+
+
+def filled(table: PaimonTable, form: str) -> Any:
+    """A table of three files with the ids 0 to 89,999. Only the manifest's statistics of ``id`` tell the files
+    apart."""
+    table.schema({0: ("id", "INT"), 1: ("v", "STRING")})
+    for number in range(FILES):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        data = pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{one * 2654435761 % 2**32:08x}" * 4 for one in ids]})
+        table.add(f"data-{number}.{form}", data)
+    table.commit()
+    return open_table(table.path)
+
+
+def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, int]:
+    """The metrics of a scan in which no tail is in memory, and the bytes and reads that the readers of data files
+    counted."""
+    readers: list[LocalReader] = []
+    counts: list[ReadMetrics] = []
+    plain = LocalReader.__init__
+
+    def noted(reader: LocalReader, *arguments: Any, **named: Any) -> None:
+        plain(reader, *arguments, **named)
+        readers.append(reader)
+
+    def noted_counts() -> ReadMetrics:
+        counts.append(ReadMetrics())
+        return counts[-1]
+
+    forget_metadata()
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalReader, "__init__", noted)
+        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # whole files that threads read
+        with scan.to_batches() as batches:
+            list(batches)
+    counts += [one.metrics for one in readers if one.name.endswith((".orc", ".parquet"))]
+    return batches.metrics, sum(one.bytes_fetched for one in counts), sum(one.requests for one in counts)
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_the_funnel_says_which_files_were_opened(table: PaimonTable, form: str) -> None:
+    """The manifests rule out two of three files. Their rows were counted before, but their bytes were not. So the share
+    of the bytes seemed to be three times as large."""
+    opened = filled(table, form)
+    told = opened.scan(None, "id = 5").explain()
+    of = {stage.name: stage.of for stage in told.funnel}
+    counted = dict.fromkeys(("stripes", "row groups", "bytes"), "opened files")
+    assert of == {"files": "all files", "rows": "all files", **counted}
+    sizes = {file.path: file.size for file in opened.files()}
+    assert [file.opened for file in told.files] == [True, False, False]
+    assert all(file.size == sizes[file.file] for file in told.files)
+    left_out = sum(file.size for file in told.files[1:])
+    found = told.to_dict()
+    assert found["unopened"] == {"files": 2, "rows": 2 * ROWS, "bytes": left_out}
+    assert [file["opened"] for file in found["files"]] == [True, False, False]
+    assert told.skipped_by["file statistics"] == 2 * ROWS
+    assert rows_ruled_out(told)["file statistics"] == 2 * ROWS
+    lines = str(told).splitlines()
+    assert any(line.startswith("  bytes ") and line.endswith(" % of the opened files") for line in lines)
+    assert any(line.startswith("  rows ") and line.endswith(" %") for line in lines)
+    assert any("; 2 files of " in line and line.endswith(" were not opened") for line in lines)
+    page = explanation_page(told)
+    assert "of the opened files" in page
+    assert "2 files of" in page
+    assert "were not opened" in told._repr_html_()
+
+
+def test_no_file_is_opened(table: PaimonTable) -> None:
+    told = filled(table, "orc").scan(None, "id = -1").explain()
+    assert told.read_bytes == 0
+    assert "3 files of" in str(told)
+    assert [line.split("  ")[-1] for line in str(told).splitlines() if line.startswith("  bytes")] == [
+        "of the opened files"
+    ]
+    assert told.to_dict()["unopened"]["files"] == 3
+
+
+def test_all_files_are_opened(table: PaimonTable) -> None:
+    told = filled(table, "orc").scan().explain()
+    assert {stage.of for stage in told.funnel} == {"all files"}
+    assert told.to_dict()["unopened"] == {"files": 0, "rows": 0, "bytes": 0}
+    assert "opened files" not in str(told)
+    assert "not opened" not in str(told)
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+@pytest.mark.parametrize("where", ["id = 5", "id < 40000", "v = 'x'", None])
+def test_every_read_of_a_data_file_is_counted(
+    table: PaimonTable, form: str, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tail of each ORC file and all reads of Parquet files were not counted."""
+    scan = filled(table, form).scan(None, where)
+    metrics, size, requests = read_counts(scan, monkeypatch)
+    assert (metrics.bytes_read, metrics.requests) == (size, requests)
+    assert size > 0 or where == "v = 'x'"
+
+
+@pytest.mark.parametrize("columns", [None, ["id"], ["v"]])
+def test_bytes_of_parquet_are_those_of_the_columns_that_are_read(
+    table: PaimonTable, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes of whole files were shown before, and the scan seemed to read nothing."""
+    opened = filled(table, "parquet")
+    scan = opened.scan(columns, "id = 5")
+    told = scan.explain()
+    metrics, size, _ = read_counts(scan, monkeypatch)
+    assert told.read_bytes == metrics.bytes_read == size
+    everything = opened.scan(None, "id = 5").explain().funnel[-1].before
+    assert (told.funnel[-1].before < everything) == (columns == ["id"])
+    assert told.funnel[-1].after == told.funnel[-1].before < told.files[0].size
+
+
+def test_a_parquet_file_without_rows_left_is_not_read(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.schema({0: ("id", "INT")})
+    data = pa.table({"id": pa.array(range(0, 2000, 2), pa.int32())})
+    table.add("data.parquet", data)
+    table.entries[0]["_FILE"]["_EMBEDDED_FILE_INDEX"] = build_file_index(data, {"bitmap": {"id": {}}}).to_bytes()
+    table.commit()
+    scan = open_table(table.path).scan(None, col("id") == 5)
+    told = scan.explain()
+    assert (told.files[0].kept_rows, told.read_bytes, told.funnel[-1].after) == (0, 0, 0)
+    assert told.funnel[-1].before > 0
+    assert read_counts(scan, monkeypatch)[1] == 0
