@@ -31,7 +31,7 @@ from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import last_evaluated
 from orcidx.scanner.scan import Scan
-from orcidx.spellings import size_text
+from orcidx.spellings import counted, size_text
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
@@ -43,12 +43,13 @@ NO_ROWS = "no rows in the file"
 _SHOWN_TEXTS = 10
 """At most this many errors are listed one by one, and at most this many notes."""
 
-_NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
+_COUNTED = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups")
+_BYTES = ("bytes", "kept_bytes", "index_bytes")
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("rows", pa.int64())]))
 EXAMINED = pa.schema(
     [
         ("path", pa.string()),
-        *((name, pa.int64()) for name in _NUMBERS),
+        *((name, pa.int64()) for name in (*_COUNTED, *_BYTES)),
         ("alone", _COUNTS),
         ("skipped", _COUNTS),
         ("notes", pa.list_(pa.string())),
@@ -130,6 +131,7 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
         "kept_stripes": stages["stripes"].after,
         "groups": stages["row groups"].before,
         "kept_groups": stages["row groups"].after,
+        "bytes": stages["bytes"].before,
         "kept_bytes": stages["bytes"].after,
         "index_bytes": found["index_bytes"] + sum(file.index_bytes for file in explanation.files),
     }
@@ -173,10 +175,12 @@ class Alone:
 class DirectoryExplanation(Summary):
     """What a query would read from a directory, and why the rest is skipped.
 
-    ``funnel`` has the numbers of files, rows, stripes, row groups and bytes before and after pruning. Stripes and row
-    groups are counted only in files that the catalog does not rule out. ``skipped_by`` has, for each kind of evidence,
+    ``funnel`` has the numbers of files, rows, stripes, row groups and bytes before and after pruning. Bytes are the
+    bytes of the columns that are read. Stripes, row groups and bytes are counted only in files that were opened. A file
+    that the catalog rules out is not opened. ``skipped_by`` has, for each kind of evidence,
     the number of rows that it ruled out first. ``alone`` has the effect that each kind of evidence would have alone.
-    This helps to choose indexes. ``files`` has a row (path, size, rows, kept_rows, skipped_by, error) for each file.
+    This helps to choose indexes. ``files`` has a row (path, size, rows, kept_rows, opened, skipped_by, error) for each
+    file.
     """
 
     directory: str
@@ -197,8 +201,8 @@ class DirectoryExplanation(Summary):
         )
 
     def sections(self) -> Iterator[Section]:
-        stages = [(one.name, one.before, one.after, _share(one.after, one.before)) for one in self.funnel]
-        yield Section("funnel", stages, ("", "before", "after", "left"))
+        stages = [(one.name, one.before, one.after, _share(one.after, one.before), one.of) for one in self.funnel]
+        yield Section("funnel", stages, ("", "before", "after", "left", "of"))
         rows = self.funnel[1].before
         skipped = [(name, count, _share(count, rows)) for name, count in self.skipped_by.items()]
         yield Section(
@@ -213,13 +217,26 @@ class DirectoryExplanation(Summary):
         title = "errors" if len(failed) <= _SHOWN_TEXTS else f"errors, the first {_SHOWN_TEXTS} of {len(failed):,}"
         yield Section(title, [(error,) for error in failed[:_SHOWN_TEXTS]])
         read = [f"{size_text(self.index_bytes)} of indexes and metadata were read for this explanation"]
+        count, stored = self.unopened
+        if count:
+            was = "was" if count == 1 else "were"
+            read.append(f"{counted(count, 'file')} of {size_text(stored)} {was} not opened")
         yield Section("notes", [(note,) for note in (*self.notes, *read)])
+
+    @property
+    def unopened(self) -> tuple[int, int]:
+        """The number and the bytes of the files that were not opened, because the catalog rules them out or because
+        they cannot be read."""
+        left = self.files.filter(pc.invert(self.files["opened"]))
+        return left.num_rows, _sum(left["size"])
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as JSON values."""
+        count, stored = self.unopened
         return {
             "directory": self.directory,
             "where": self.where,
+            "unopened": {"files": count, "bytes": stored},
             "funnel": [asdict(stage) for stage in self.funnel],
             "skipped_by": dict(self.skipped_by),
             "alone": [asdict(one) for one in self.alone],
@@ -262,6 +279,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         one = found.get(path) or dict.fromkeys(EXAMINED.names)
         rows = max(0, int(pruned.plan.rows[i])) if one["rows"] is None else one["rows"]
         row = {"path": path, "size": sizes[i], "rows": rows, "kept_rows": 0, "error": one["error"]}
+        row["opened"] = one["stripes"] is not None
         if not kept[i]:
             row["skipped_by"] = _skipped_by(pruned, i, in_partition[i])
             skipped[row["skipped_by"]] += rows
@@ -302,6 +320,7 @@ _FILES = pa.schema(
         ("size", pa.int64()),
         ("rows", pa.int64()),
         ("kept_rows", pa.int64()),
+        ("opened", pa.bool_()),
         ("skipped_by", pa.string()),
         ("error", pa.string()),
     ]
@@ -314,12 +333,13 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
     left = pc.or_(pc.greater(files["kept_rows"], 0), pc.is_valid(files["error"]))
+    of = "all files" if pc.all(files["opened"]).as_py() else "opened files"
     return (
         Stage("files", len(files), _sum(pc.cast(left, pa.int64()))),
         Stage("rows", _sum(files["rows"]), _sum(files["kept_rows"])),
-        Stage("stripes", _sum(examined["stripes"]), _sum(examined["kept_stripes"])),
-        Stage("row groups", _sum(examined["groups"]), _sum(examined["kept_groups"])),
-        Stage("bytes", _sum(files["size"]), _sum(examined["kept_bytes"])),
+        Stage("stripes", _sum(examined["stripes"]), _sum(examined["kept_stripes"]), of),
+        Stage("row groups", _sum(examined["groups"]), _sum(examined["kept_groups"]), of),
+        Stage("bytes", _sum(examined["bytes"]), _sum(examined["kept_bytes"]), of),
     )
 
 

@@ -63,6 +63,18 @@ def test_the_funnel_and_what_each_evidence_does(
     assert funnel(found)["files"] == (FILES + 1, 5)
     assert funnel(found)["rows"][0] == 11 * ROWS, "the rows of a file that nobody has opened are not known"
     assert funnel(found)["row groups"][0] == 5 * 5
+    assert {stage.name: stage.of for stage in found.funnel} == {
+        "files": "all files",
+        "rows": "all files",
+        **dict.fromkeys(("stripes", "row groups", "bytes"), "opened files"),
+    }
+    left = [row["size"] for row in rows.values() if not row["opened"]]
+    assert found.to_dict()["unopened"] == {"files": len(left), "bytes": sum(left)}
+    assert len(left) == FILES + 1 - 5
+    assert "files of" in str(found)
+    assert "not opened" in str(found)
+    opened = sum(row["size"] for row in rows.values() if row["opened"])
+    assert 0 < funnel(found)["bytes"][1] <= funnel(found)["bytes"][0] < opened
     alone = {one.name: one for one in found.alone}
     assert alone["bitmap index of city"].files == 11
     assert alone["bitmap index of city"].kept_rows == sum(of_city[:11])
@@ -116,6 +128,10 @@ def test_without_indexes_it_tells_what_orc_itself_does(spark: Any, tmp_path: Pat
         orc.write_table(pa.table({"id": range(number * 100, number * 100 + 100)}), tmp_path / f"{number}.orc")
     found = orcidx.spark.explain(spark, tmp_path, "id = 150")
     assert funnel(found)["files"] == (3, 1)
+    assert {stage.of for stage in found.funnel} == {"all files"}
+    assert "not opened" not in str(found)
+    scanned = orcidx.scan(tmp_path, where="id = 150").explain()
+    assert funnel(found)["bytes"] == funnel(scanned)["bytes"], "the bytes of the columns, not those of the files"
     assert [one.name for one in found.alone] == ["ORC statistics and bloom filters"]
     assert found.skipped_by == {"file statistics": 200}
 
