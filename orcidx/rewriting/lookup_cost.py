@@ -285,7 +285,7 @@ def _causes(old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCo
     stripes = len(_stripes(old)), len(_stripes([new]))
     if stripes[1] > REQUESTS_MORE * stripes[0]:
         yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"
-    if now.index_bytes - was.index_bytes > (now.bytes - was.bytes) / 2 > 0:
+    if now.index_bytes - was.index_bytes > (now.bytes - was.bytes) / 4 > 0:
         read = size_text(round(now.index_bytes)), size_text(round(was.index_bytes))
         yield f"{read[0]} of it are tails, footers and indexes, before {read[1]}"
 

@@ -6,15 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import orcidx
+from orcidx.errors import StorageError
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.rewriting import lookup_cost
+from orcidx.rewriting import counted_reads, lookup_cost
+from orcidx.rewriting.counted_reads import CountedReads
 from orcidx.rewriting.lookup_cost import LookupCost
+from orcidx.storage import open_reader
 
 ROWS = 100_000
 """The file has more than 256 KiB. A smaller local file is read at once."""
@@ -76,6 +80,46 @@ def test_merged_files_are_compared_together(stored: Path) -> None:
     assert not [note for note in one.notes if note.startswith("a lookup by id")]
 
 
+def test_remote_files_are_compared_as_local_files_are(stored: Path) -> None:
+    """So the storage of the sources changes no number. Blocks that are read for this are kept."""
+    changes: dict[str, Any] = {"row_index_stride": 0, "stripe_size": 1 << 17}
+    (local,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/lookups/a.orc", stored.read_bytes())
+    (remote,) = orcidx.rewrite("memory://lookups/a.orc", stored.with_name("c.orc"), **changes).files
+    assert remote.notes == local.notes
+    assert any(note.startswith("a lookup by") for note in local.notes)
+
+
+def test_blocks_of_remote_files_are_read_once_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(range(256)) * 1024 * 5
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/lookups/b", data)
+    beneath = open_reader("memory://lookups/b")
+    reads = CountedReads(beneath)
+    place = (1 << 20) - 10, 20
+    assert [bytes(one) for one in reads.read_ranges([place])] == [data[place[0] : sum(place)]]
+    fetched = beneath.metrics.bytes_fetched
+    assert fetched == len(data)
+    reads.read_ranges([(5, 100)])
+    assert beneath.metrics.bytes_fetched == fetched
+    assert (reads.metrics.requests, reads.metrics.bytes_fetched) == (2, 120)
+    monkeypatch.setattr(counted_reads, "MOST_READ", 1)
+    with pytest.raises(StorageError, match="too many blocks"):
+        CountedReads(open_reader("memory://lookups/b")).read_ranges([place])
+
+
+def test_files_beyond_the_limit_are_extrapolated(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = [stored, stored.with_name("other.orc")]
+    twice[1].write_bytes(stored.read_bytes())
+    notes = []
+    for most in (16, 1):
+        monkeypatch.setattr(lookup_cost, "MOST_FILES", most)
+        (one,) = orcidx.rewrite(twice, stored.with_name(f"{most}.orc"), merge=True, row_index_stride=0).files
+        notes.append(one.notes)
+    assert notes[0] == notes[1] != ()
+
+
 WORDS = np.array([f"word {number:05}" for number in range(3000)])
 
 
@@ -120,7 +164,7 @@ def counted_lookups(path: Path, name: str, values: list[pa.Scalar]) -> tuple[flo
     return float(np.mean(sizes)), float(np.mean(requests))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_is_told_is_what_lookups_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Other values are looked up by scans, whose reads are counted. So the numbers may differ a little."""
     rng = np.random.default_rng(seed)
