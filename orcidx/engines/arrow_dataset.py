@@ -20,6 +20,7 @@ from orcidx.engines.pruning_gain import pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.keywords import lists_options
+from orcidx.planner.request import tests_file_path
 from orcidx.predicate import Constant, External, Leaf, Predicate, all_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
@@ -166,7 +167,7 @@ class _Scans:
         if batch_size is not None:
             options = options.override(batch_size=batch_size)
         added = {request.file_path, request.row_numbers}
-        tested = replace(request, where=where).tests_file_path
+        tested = tests_file_path(replace(request, where=where))
         request = replace(
             request,
             columns=_narrowed(

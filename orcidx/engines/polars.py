@@ -22,6 +22,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.keywords import lists_options
+from orcidx.planner.request import tests_file_path
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
@@ -209,7 +210,7 @@ class _Source:
         columns, file_path, row_numbers = request.columns, request.file_path, request.row_numbers
         if with_columns is not None and columns is None:
             columns = tuple((name,) for name in with_columns if name not in (file_path, row_numbers))
-            tested = replace(request, where=where).tests_file_path
+            tested = tests_file_path(replace(request, where=where))
             file_path = file_path if file_path in with_columns or tested else None
             row_numbers = row_numbers if row_numbers in with_columns else None
         options = request.options

@@ -34,6 +34,7 @@ __all__ = [
     "deleted_rows",
     "listing_notes",
     "listing_time",
+    "tests_file_path",
     "wanted_rows",
 ]
 
@@ -96,18 +97,6 @@ class ScanRequest:
         name = None if self.where is None else self.file_path
         return replace(self, columns=(), row_numbers=None, file_path=name)
 
-    @property
-    def tests_file_path(self) -> bool:
-        """Whether the condition may use the column of file names."""
-        if self.file_path is None:
-            return False
-        used = (
-            part.columns if isinstance(part, External) else (part.path,)
-            for part in parts(self.where)
-            if not isinstance(part, Constant)
-        )
-        return any(paths is None or any(path[0] == self.file_path for path in paths) for paths in used)
-
     def _options_with(self, rows: int) -> ReadOptions:
         return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)
 
@@ -136,6 +125,18 @@ class ScanRequest:
         if self.file_path is not None:
             fields.append(pa.field(self.file_path, pa.string()))
         return self.with_row_numbers(pa.schema(fields, metadata=self.schema.metadata))
+
+
+def tests_file_path(request: ScanRequest) -> bool:
+    """Whether the condition of a request may use the column of file names."""
+    if request.file_path is None:
+        return False
+    used = (
+        part.columns if isinstance(part, External) else (part.path,)
+        for part in parts(request.where)
+        if not isinstance(part, Constant)
+    )
+    return any(paths is None or any(path[0] == request.file_path for path in paths) for paths in used)
 
 
 @dataclass(frozen=True)

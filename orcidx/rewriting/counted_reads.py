@@ -13,7 +13,7 @@ from orcidx.storage.ranges import Range
 
 __all__ = ["CountedReads"]
 
-BLOCK_BYTES = 1 << 20
+READ_BLOCK_BYTES = 1 << 20
 MOST_BLOCKS = 64
 """A remote file is read in blocks of this many bytes, and at most this many blocks are kept in memory."""
 MOST_READ = 256
@@ -53,7 +53,7 @@ class CountedReads(ReaderAtHand):
             return self._reader.read_ranges([(offset, length)])[0]
         parts = []
         while length:
-            number, start = divmod(offset, BLOCK_BYTES)
+            number, start = divmod(offset, READ_BLOCK_BYTES)
             part = self._block(number)[start : start + length]
             parts.append(part)
             offset, length = offset + len(part), length - len(part)
@@ -66,8 +66,8 @@ class CountedReads(ReaderAtHand):
         if self._read == MOST_READ:
             raise StorageError("too many blocks are needed to count the reads", file=self.name)
         self._read += 1
-        start = number * BLOCK_BYTES
-        (block,) = self._reader.read_ranges([(start, min(BLOCK_BYTES, self._size - start))])
+        start = number * READ_BLOCK_BYTES
+        (block,) = self._reader.read_ranges([(start, min(READ_BLOCK_BYTES, self._size - start))])
         self._blocks[number] = block
         if len(self._blocks) > MOST_BLOCKS:
             self._blocks.popitem(last=False)

@@ -57,10 +57,10 @@ SIMILAR = 0.9
 """If indexes leave more than this share of the rows before and after, one value is looked up. Other values would give
 about the same counts."""
 LEAST_BYTES = 16 << 20
-MOST_SHARE = 0.5
-STRIPE_BYTES = 64 << 10
+MOST_SHARE = 1 / 16
+BYTES_OF_OPENING_A_STRIPE = 64 << 10
 """No more columns are compared after ``LEAST_BYTES`` bytes, and then ``MOST_SHARE`` of the bytes of the files, have
-been read. Each stripe counts as ``STRIPE_BYTES`` more bytes, because it takes about that time to open it."""
+been read. Opening a stripe counts as ``BYTES_OF_OPENING_A_STRIPE`` more bytes, because it takes about as long."""
 MOST_GROUPS = 20_000
 """The overlap depth is not computed for files with more row groups than this."""
 
@@ -242,7 +242,7 @@ class _Lookups:
             done += 1
             if size > LOOKUP_BYTES:
                 break
-        self._left -= size + done * STRIPE_BYTES
+        self._left -= size + done * BYTES_OF_OPENING_A_STRIPE
         times = len(stripes) / max(done, 1)
         opened, opening = self._opening
         return LookupCost(
