@@ -552,12 +552,12 @@ def test_a_public_name_means_one_thing() -> None:
 
 
 def test_names_of_cython_are_found(tmp_path: Path) -> None:
-    text = (
-        "def a(x):\n    def inner(): pass\ncpdef int b(int x) except -1:\ncdef class C(B):\nclass D:\ncdef int e():\n"
-    )
+    constants = ["A, B = 1, 2", "cdef int F = 3"]
+    functions = ["def a(x):", "    def inner():", "cpdef int b(int x) except -1:", "cdef int e():"]
     made = tmp_path / "made.pyx"
-    made.write_text(text + "cdef class _F:\n")
+    made.write_text("\n".join([*constants, *functions, "cdef class C(B):", "class D:", "cdef class _F:"]))
     assert public_names(made) == {"a", "b", "C", "D"}
+    assert constants_of(made) == {"A", "B"}
 
 
 CONSTANTS_ALIKE = {
@@ -573,8 +573,14 @@ CONSTANTS_ALIKE = {
 may only shrink."""
 
 
+_CYTHON_CONSTANTS = re.compile(r"^([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ", re.MULTILINE)
+
+
 def constants_of(path: Path) -> set[str]:
-    """Returns the public constants at the top of a module of Python."""
+    """Returns the public constants at the top of a module. Those that Cython declares by ``cdef`` are not among
+    them."""
+    if path.suffix == ".pyx":
+        return {name for match in _CYTHON_CONSTANTS.finditer(path.read_text()) for name in match[1].split(", ")}
     found = set()
     for node in ast.parse(path.read_text()).body:
         for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
@@ -586,7 +592,7 @@ def constants_of(path: Path) -> set[str]:
 def test_a_public_constant_means_one_thing() -> None:
     """No two modules have public constants of one name, except those in ``CONSTANTS_ALIKE``."""
     places: dict[str, list[str]] = {}
-    for path in sources(".py"):
+    for path in sources(".py", ".pyx"):
         for name in constants_of(path):
             places.setdefault(name, []).append(module_of(path))
     twice = {name: found for name, found in places.items() if len(found) > 1}

@@ -8,7 +8,7 @@ from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType
 from orcidx.storage.local_file import LocalFile
 
-MOST_ROWS: int
+PLAIN_ROWS: int
 
 class HeldStream:
     length: int

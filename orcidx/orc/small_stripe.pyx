@@ -29,9 +29,9 @@ from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.streaming_store import integers_use_streaming
 from orcidx.orc.timestamps import read_days
 
-__all__ = ["MOST_ROWS", "Allowance", "FileStream", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
+__all__ = ["PLAIN_ROWS", "Allowance", "FileStream", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
 
-MOST_ROWS = 1 << 16
+PLAIN_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 cdef int64_t MOST_STORED = 1 << 19  # limit of the stored bytes of a column; they fit into the processor's cache
 cdef bint STREAMING = integers_use_streaming()
@@ -188,7 +188,7 @@ cdef class Recipe:
             if shape != TEXT and encodings.rows[column].kind > DIRECT and encodings.rows[column].kind != DIRECT_V2:
                 return False
             room += rows * (width or 4) + (EXPANDED * stretch.stored if shape >= TEXT else 0)
-        return 0 < rows <= MOST_ROWS and room <= most
+        return 0 < rows <= PLAIN_ROWS and room <= most
 
     @property
     def row_bytes(self) -> float | None:
@@ -251,7 +251,7 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
     stripe.allowance = allowance
     stripe.checked, stripe.shifted = recipe.checked, shifted
     stripe.piece = 0 if stripe.file is None else piece
-    if rows <= 0 or (rows > MOST_ROWS and recipe.row_bytes is None):
+    if rows <= 0 or (rows > PLAIN_ROWS and recipe.row_bytes is None):
         return None
     try:
         arrays = [stripe.column(*column) for column in recipe.columns]
@@ -379,7 +379,7 @@ cdef class Stripe:
         cdef IntRle runs
         cdef Window window
         cdef uintptr_t to
-        cdef bint streaming = count > MOST_ROWS and self.bits is None  # few values stay in the cache
+        cdef bint streaming = count > PLAIN_ROWS and self.bits is None  # few values stay in the cache
         buffer = self.allocate(self.rows * width)
         to = buffer.address
         if shape == DAYS:
@@ -446,7 +446,7 @@ cdef class Stripe:
     cdef object dictionary(self, Py_ssize_t column, kind):
         cdef uint64_t size = self.encodings.rows[column].dictionary_size
         cdef int64_t entry_bytes, total
-        if size > <uint64_t> MOST_ROWS:
+        if size > <uint64_t> PLAIN_ROWS:
             raise Unusual
         entry_offsets = pa.allocate_buffer((size + 1) * 4)
         entries = memoryview(entry_offsets).cast("B").cast("i")

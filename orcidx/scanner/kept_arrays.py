@@ -35,7 +35,7 @@ MERGED_SHARE = 0.9
 longer, because the ends of the runs must be found. If at least this share is kept, values of a fixed width are also
 moved inside the memory into which they were decoded, because little of this memory is wasted."""
 
-SPARE_BYTES = 32
+COPY_SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""
 
 Bools = npt.NDArray[np.bool_]
@@ -210,7 +210,7 @@ def _strings(
         return [places, buffer]
     starts = new_array(count + 1, kind)
     size = kept_values.keep_offsets(ends, flags, count, starts, view)
-    buffer = pa.allocate_buffer(size + SPARE_BYTES)
+    buffer = pa.allocate_buffer(size + COPY_SPARE_BYTES)
     if data is not None:
         content = np.frombuffer(data, np.uint8)
         out = memoryview(buffer).cast("B")

@@ -20,7 +20,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.small_file import SmallFile
-from orcidx.orc.small_stripe import MOST_ROWS, recipe_of
+from orcidx.orc.small_stripe import PLAIN_ROWS, recipe_of
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
@@ -53,7 +53,7 @@ class SmallFilter:
         """Whether a file has one stripe of one row group, so that it can be decoded in one call."""
         stride = file.kind.facts.row_index_stride
         rows = file.stripes[0].rows if len(file.stripes) == 1 else 0
-        return 0 < rows <= min(MOST_ROWS, request.options.batch_size, stride or MOST_ROWS)
+        return 0 < rows <= min(PLAIN_ROWS, request.options.batch_size, stride or PLAIN_ROWS)
 
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics

@@ -21,7 +21,7 @@ from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
+from orcidx.orc.small_stripe import PLAIN_ROWS, Allowance, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.request import ScanRequest
@@ -77,7 +77,7 @@ def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOp
     return None."""
     if plan.at_once is None or stripe.rows > options.batch_size:
         return False
-    if stripe.rows <= MOST_ROWS:
+    if stripe.rows <= PLAIN_ROWS:
         return True
     # The stripe must have no more rows than column readers would read at once.
     width = plan.at_once.recipe.row_bytes

@@ -19,7 +19,7 @@ from pyarrow import orc
 
 import orcidx
 from orcidx import OrcidxError, StorageError
-from orcidx.orc.small_stripe import MOST_ROWS
+from orcidx.orc.small_stripe import PLAIN_ROWS
 from orcidx.scanner import small_files, small_stripes
 from orcidx.storage import local
 
@@ -352,11 +352,11 @@ def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None
         assert pa.Table.from_batches(batches).equals(table)
         assert (ways.taken > 0) == tried
         with ways.monkeypatch.context() as patch:
-            patch.setattr(small_stripes, "MOST_ROWS", 0)
+            patch.setattr(small_stripes, "PLAIN_ROWS", 0)
             readers = orcidx.open(path).scan(use_threads=False).to_batches()
             assert pa.Table.from_batches(readers).equals(table)
         assert batches.metrics.bytes_read == readers.metrics.bytes_read
-    for column, tried in ((np.zeros(MOST_ROWS + 1), True), (["a"] * (MOST_ROWS + 1), False)):
+    for column, tried in ((np.zeros(PLAIN_ROWS + 1), True), (["a"] * (PLAIN_ROWS + 1), False)):
         table = pa.table({"x": column})
         path.write_bytes(written(table, "pyarrow"))
         ways.taken = 0
@@ -364,7 +364,7 @@ def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None
         assert (ways.taken > 0) == tried, "the bytes of texts are not known before"
 
 
-MANY = MOST_ROWS + 5_000
+MANY = PLAIN_ROWS + 5_000
 
 
 def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:

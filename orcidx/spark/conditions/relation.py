@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["MOST_NAMED", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
+__all__ = ["LONGEST_FILTER", "MOST_NAMED", "Relation", "escaped", "paths_of", "relation_of"]
 
 MOST_NAMED = 32
 """The most files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
-MOST_TEXT = 20_000
+LONGEST_FILTER = 20_000
 """The most characters of a filter on names. The text of a plan contains the filter four times, and should stay under
 100 kB."""
 FILES_A_CALL, FEW_FETCHED_FILES = 12, 120
@@ -180,12 +180,12 @@ class Relation:
         if any(one.casefold() == "_metadata" for one in self.frame.columns):
             return None
         base = self._base(names)
-        spelled = self._spelled([base, *names]) if 2 * len(names) < MOST_TEXT else None
+        spelled = self._spelled([base, *names]) if 2 * len(names) < LONGEST_FILTER else None
         if spelled is None or not all(name.startswith(spelled[0]) for name in spelled):
             return None
         start = len(spelled[0])
         texts = ", ".join(f"'{name[start:]}'" for name in spelled[1:])
-        if len(texts) > MOST_TEXT:
+        if len(texts) > LONGEST_FILTER:
             return None
         return self.frame.where(f"substring(_metadata.file_path, {start + 1}) {word} ({texts})")
 
