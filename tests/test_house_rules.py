@@ -567,6 +567,7 @@ CONSTANTS_ALIKE = {
     "one for each module of a kind, which others look up by this name": {"STORE"},
     "a switch for tests, which turns the module's short cut off": {"ENABLED"},
     "one thing, and its lower layer has no module that both may import": {"LARGEST_PRECISION"},
+    "how much of the same thing a module examines before it stops": {"MOST_GROUPS"},
     "of type checkers": {"T", "TYPE_CHECKING"},
 }
 """Public constants that several modules have under one name, and why. ``KIND`` is also the kind of a commit. The list

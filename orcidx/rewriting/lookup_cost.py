@@ -45,7 +45,7 @@ Path = tuple[str, ...]
 
 LOOKUPS = 4
 """The number of rows whose values are looked up, for each column."""
-MOST_COLUMNS = 64
+COMPARED_COLUMNS = 64
 """The maximum number of columns that are compared."""
 MOST_FILES = 16
 """The maximum number of old files in which values are looked up. The counts of other files are extrapolated."""
@@ -130,7 +130,7 @@ def _looked_up(new: InputFile, options: ReadOptions) -> dict[Path, list[pa.Scala
     named = [node for node in root.walk() if node.path and node.id not in repeated]
     times = Counter(node.dotted for node in named)
     nodes = [one for one in named if one.kind in PARTS and not one.children and times[one.dotted] == 1]
-    found: dict[Path, list[pa.Scalar]] = {tuple(node.path): [] for node in nodes[:MOST_COLUMNS]}
+    found: dict[Path, list[pa.Scalar]] = {tuple(node.path): [] for node in nodes[:COMPARED_COLUMNS]}
     for number in range(LOOKUPS):
         row = rows * (2 * number + 1) // (2 * LOOKUPS)
         try:
