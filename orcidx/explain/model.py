@@ -85,8 +85,8 @@ class FileExplanation:
     sufficient. ``index_bytes`` is the size of footers and indexes that a scan reads for the decision. ``read_bytes`` is
     the size of all reads that the scan requests from storage in a new process: the planned data, and the file's tail,
     footers and indexes. Tails and indexes that this process has in memory are included. A small local file is read at
-    once, so the number is the size of the file. Data that is read in addition to the planned ranges is not included
-    (see ``planner.read_bytes``)."""
+    once, so the number is the size of the file. The number is 0 for a file that the scan does not open. Data that is
+    read in addition to the planned ranges is not included (see ``planner.read_bytes``)."""
 
     file: str
     rows: int

@@ -15,7 +15,7 @@ from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.read_bytes import data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
-from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.file_queue import FileQueue, wanted_jobs
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
@@ -54,17 +54,26 @@ def explain_files(
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
+        rows = 0
         gone = lambda error: files.append(gone_file(error))  # noqa: E731
         with closing(open_in_turn(jobs, request, limit, to_the_end=True, gone=gone)) as files_in_turn:
             for file in files_in_turn:
-                files.append(explain_file(file.scan, file.storage, ranges))
+                found = explain_file(file.scan, file.storage, ranges)
+                if files and rows >= limit:  # a scan ends before this file
+                    found = replace(found, read_bytes=0)
+                files.append(found)
+                rows += found.kept_rows
     else:
         notes: tuple[Note, ...] = ()
+        left: Sequence[FileJob] = jobs
         if indexes is not None and request.where is not None:
             left, notes = indexes.plan(jobs, request)
             jobs = _with_indexes(jobs, left)
-        with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
+        metrics = ScanMetrics()
+        with FileQueue(jobs, request, metrics, open_all=True) as queue:
             files.extend(_explained(queue, ranges))
+        opened = set(map(id, wanted_jobs(left, request, ScanMetrics(), open_all=False)))
+        files = _read_files(files, [id(job) in opened for job in jobs], metrics.bytes_read)
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     if files and (told := listing_notes(indexes)):
@@ -76,17 +85,30 @@ def explain_files(
 
 
 def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
-    """Yields the explanations of the files of the queue, in order. Missing files are included at their positions."""
+    """Yields the explanations of the files of the queue, in order. Missing files are included at their positions. The
+    metrics of the queue then count only the reads of copies of tails, which are read for several files together."""
     while True:
         try:
             file = queue.take(wait=True)
             if file is None:
                 return
+            file.scan.metrics = ScanMetrics()
             with file:
                 found = explain_file(file.scan, file.storage, ranges)
         except FileGone as error:
             found = gone_file(error)
         yield found
+
+
+def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies: int) -> list[FileExplanation]:
+    """Returns the explanations with the bytes that the scan reads. An explanation opens all files to say how many rows
+    are skipped, but a scan opens only some of them. ``opened`` says so for each file. ``copies``: the bytes of the
+    copies of tails. They are added to the first file that is opened."""
+    found = []
+    for file, is_opened in zip(files, opened, strict=True):
+        found.append(replace(file, read_bytes=file.read_bytes + copies if is_opened else 0))
+        copies = 0 if is_opened else copies
+    return found
 
 
 def gone_file(error: FileGone) -> FileExplanation:

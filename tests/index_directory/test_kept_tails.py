@@ -118,6 +118,18 @@ def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, 
     assert len(without) == len(data) + 2  # one read for each of the two footers
 
 
+def test_copies_of_tails_are_explained(store: CountedFiles, written: Path) -> None:
+    """The scan counted the bytes of the copies, and the explanation did not. Instead, the explanation counted the tails
+    of files that the scan does not open."""
+    scan = orcidx.scan("table", ["t"], WHERE, filesystem=store, schema=table_of(0).schema)
+    told = scan.explain()
+    assert store.reads()[1] == 1
+    with scan.to_batches() as batches:
+        assert sum(batch.num_rows for batch in batches) == 22
+    assert told.read_bytes == batches.metrics.bytes_read
+    assert [bool(file.read_bytes) for file in told.files] == [number in (2, 5) for number in range(FILES)]
+
+
 def test_totals_of_a_range_read_its_ends_alone(store: CountedFiles, written: Path, saves: Callable[..., bool]) -> None:
     where = f"t between {ROWS + 2500} and {6 * ROWS + 2500}"
     found = orcidx.aggregate("table", ASKED, where, filesystem=store, fresh="catalog", schema=table_of(0).schema)

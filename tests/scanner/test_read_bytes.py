@@ -177,6 +177,17 @@ def test_an_explanation_says_what_is_read(files: list[Path], name: str, number: 
     assert orcidx.scan(path, columns, where, options=options).explain() == told
 
 
+def test_files_that_a_scan_does_not_open_are_not_read(files: list[Path], tmp_path: Path) -> None:
+    for number, path in enumerate(files[:3]):
+        (tmp_path / f"part={number}").mkdir()
+        (tmp_path / f"part={number}" / "a.orc").symlink_to(path)
+    for options in ({"where": col("part") == 1}, {"limit": 10}, {"limit": ROWS}):
+        told = orcidx.scan(tmp_path, ["id"], **options).explain()  # type: ignore[arg-type]
+        opened = 1 if "where" in options else 0
+        assert [bool(file.read_bytes) for file in told.files] == [number == opened for number in range(3)]
+        assert [bool(file.rows) for file in told.files] == [True] * 3
+
+
 def test_the_text_says_whether_the_number_is_exact(files: list[Path]) -> None:
     texts = [
         str(orcidx.scan(files[0], ["id"], where).explain()).partition("the scan reads ")[2].split("\n")[0]
