@@ -137,7 +137,9 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
     }
     found["skipped"] = [{"name": name, "rows": rows} for name, rows in _skipped(explanation).items()]
     found["notes"] = [_note_text(note) for note in explanation.notes if note.stripe is None]
-    own = explanation if job.file_index is None else Scan((replace(job, file_index=None),), request, None).explain()
+    own = explanation
+    if job.file_index is not None:
+        own = Scan((replace(job, file_index=None),), replace(request, rereads=False), None).explain()
     kept = {stage.name: stage.after for stage in own.funnel}["rows"]
     found["alone"] = [*found["alone"], {"name": ORC_EVIDENCE, "rows": kept}]
 
