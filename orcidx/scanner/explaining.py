@@ -42,13 +42,15 @@ def _most_groups(size: int) -> int:
 def explain_files(
     jobs: Sequence[FileJob],
     request: ScanRequest,
+    given: ScanRequest,
     *,
     limit: int | None,
     indexes: FileIndexes | None,
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
     """Explains what a scan would read of each of its files, and how much the value ranges of the row groups overlap.
-    ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple."""
+    ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple. ``given``: the request as it
+    was given. If it has no schema, the scan opens its first file to find the schema."""
     if request.rereads is None:
         request = replace(request, rereads=True)
     ranges = GroupRanges()
@@ -73,7 +75,8 @@ def explain_files(
         with FileQueue(jobs, request, metrics, open_all=True) as queue:
             files.extend(_explained(queue, ranges))
         opened = set(map(id, wanted_jobs(left, request, ScanMetrics(), open_all=False)))
-        files = _read_files(files, [id(job) in opened for job in jobs], metrics.bytes_read)
+        reads = [id(job) in opened or (not at and given.schema is None) for at, job in enumerate(jobs)]
+        files = _read_files(files, reads, metrics.bytes_read)
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     if files and (told := listing_notes(indexes)):

@@ -440,7 +440,7 @@ class Scan(RequestNarrowing, ArrowStream):
             try:
                 order = scan._order if scan.top else ()
                 files, depths = explain_files(
-                    scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
+                    scan.jobs, scan.resolved, scan.request, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
                 columns = tuple(scan.schema.names)
                 count_schema_reads(scan, ScanMetrics())  # the explanation counts the tail of each file

@@ -319,3 +319,27 @@ def test_a_note_says_that_indexes_are_not_used_for_positions(tmp_path: Path, fre
         assert ('match="position" does not find columns by their names' in str(scan.explain())) == told
         named = orcidx.scan(tmp_path, where=None if where is None else col("a") == 1, fresh=fresh)
         assert "does not find columns" not in str(named.explain())
+
+
+@pytest.mark.parametrize("fresh", ["listing", "catalog"])
+def test_explain_counts_no_bytes_of_files_that_a_scan_does_not_open(tmp_path: Path, fresh: str) -> None:
+    """The tail of the first file is read for its schema, even if the file is ruled out."""
+    rows = 40_000
+    for number in range(3):
+        folder = tmp_path / f"day={number}"
+        folder.mkdir()
+        ids = range(number * rows, (number + 1) * rows)
+        orcidx.write_table(pa.table({"id": ids, "s": [f"{n * 2654435761 % 2**32:x}" for n in ids]}), folder / "a.orc")
+    index_here(tmp_path, {"bitmap": {"id": {}}})
+    schema = orcidx.scan(tmp_path).schema
+    last = 2 * rows + 7
+    for where, left in (("day = 2", 2), (f"id = {last}", 2), (f"day = 1 and id = {rows + 7}", 1), ("id = 3", 0)):
+        scan = orcidx.scan(tmp_path, where=where, fresh=fresh)
+        told = scan.explain()
+        assert [number for number, file in enumerate(told.files) if file.kept] == [left]
+        assert [file.read_bytes > 0 for file in told.files[1:]] == [left == 1, left == 2]
+        known = orcidx.scan(tmp_path, where=where, fresh=fresh, schema=schema).explain()
+        assert [file.read_bytes > 0 for file in known.files] == [number == left for number in range(3)]
+        assert {stage.of for stage in told.funnel} == {"all files"}
+        assert told.funnel == known.funnel
+        assert told.funnel[-1].before > 3 * 100_000, "explain opens all files, so the bytes of all are known"
