@@ -32,6 +32,7 @@ from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.findings import Finding
 from orcidx.pruning.selection import RowSelection
+from orcidx.rewriting.counted_reads import CountedReads
 from orcidx.storage import ReadMetrics, describe_source, open_reader
 from orcidx.storage.given import FileObjectReader
 from orcidx.storage.hadoop_store import hadoop_source
@@ -143,6 +144,12 @@ def lent_local(folder: Path) -> Any:
     return LentLocalReader(owner, owner.local_file.counted_by(metrics), metrics)
 
 
+def counted_whole(folder: Path) -> Any:
+    reader = CountedReads(open_reader(folder / "content"))
+    assert reader.whole() == CONTENT
+    return reader
+
+
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "pread": ("LocalReader", lambda folder: open_reader(folder / "content")),
     "mmap": ("LocalReader", lambda folder: LocalReader(str(folder / "content"), options=ReadOptions(mmap=True))),
@@ -151,6 +158,8 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "lent": ("LentReader", lambda folder: LentReader(open_reader(CONTENT))),
     "lent local": ("LentLocalReader", lent_local),
     "recording": ("RecordingReader", lambda folder: RecordingReader(open_reader(folder / "content"))),
+    "counted": ("CountedReads", lambda folder: CountedReads(open_reader(folder / "content"))),
+    "counted whole": ("CountedReads", lambda folder: counted_whole(folder)),
 }
 
 

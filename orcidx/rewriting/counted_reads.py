@@ -9,7 +9,7 @@ from orcidx.errors import StorageError
 from orcidx.storage import RangeReader
 from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.local import SMALL_FILE
-from orcidx.storage.ranges import Range
+from orcidx.storage.ranges import Range, check_inside
 
 __all__ = ["CountedReads"]
 
@@ -46,6 +46,8 @@ class CountedReads(ReaderAtHand):
         data = self._whole
         if data is None:
             return super().read_ranges(ranges, most=most)
+        check_inside(ranges, self._size, self.name)
+        self.metrics.asked(len(ranges), sum(length for _, length in ranges))
         return [data[offset : offset + length] for offset, length in ranges]
 
     def _fetch(self, offset: int, length: int) -> memoryview:
