@@ -28,7 +28,7 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
-from orcidx.cli.timing import timing_option, work_line
+from orcidx.cli.timing import print_work, timing_option
 from orcidx.scanner.schema_reads import count_schema_reads
 
 if TYPE_CHECKING:
@@ -155,5 +155,4 @@ def scan(
         _print_scan(scan, batches, as_json=as_json, table=False)
         metrics = batches.metrics
         count_schema_reads(scan, metrics)
-    if sys.stderr.isatty() if timing is None else timing:
-        click.echo(work_line(metrics, began, worked), err=True)
+    print_work(timing, metrics, began, worked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from orcidx.cli.arguments import (
 )
 from orcidx.cli.output import print_explanation, print_json, print_table
 from orcidx.cli.rows import print_rows
-from orcidx.cli.timing import timing_option, work_line
+from orcidx.cli.timing import print_work, timing_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,8 +136,7 @@ def scan(path: str, as_json: bool, timing: bool | None, **query: Any) -> None:
     found = _scan(path, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
-    if sys.stderr.isatty() if timing is None else timing:
-        click.echo(work_line(batches.metrics, began, worked), err=True)
+    print_work(timing, batches.metrics, began, worked)
     for note in batches.notes:
         click.echo(f"note: {note}", err=True)
 

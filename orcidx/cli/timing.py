@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from orcidx.spellings import counted
 if TYPE_CHECKING:
     from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["timing_option", "work_line"]
+__all__ = ["print_work", "timing_option"]
 
 timing_option = click.option(
     "--timing/--no-timing",
@@ -21,8 +22,10 @@ timing_option = click.option(
 )
 
 
-def work_line(metrics: ScanMetrics, began: float, worked: float) -> str:
-    """Returns a line about the work of a scan, and how long it took. ``began`` and ``worked`` are
-    ``time.perf_counter()`` and ``time.process_time()`` at the start of the command."""
-    took, cpu = time.perf_counter() - began, time.process_time() - worked
-    return f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor time); {metrics.work}"
+def print_work(timing: bool | None, metrics: ScanMetrics, began: float, worked: float) -> None:
+    """Prints a line about the work of a scan, and how long it took, if the option asks for it. ``began`` and ``worked``
+    are ``time.perf_counter()`` and ``time.process_time()`` at the start of the command."""
+    if sys.stderr.isatty() if timing is None else timing:
+        took, cpu = time.perf_counter() - began, time.process_time() - worked
+        rows = counted(metrics.rows_returned, "row")
+        click.echo(f"{rows} in {took:.2f} s ({cpu:.2f} s of processor time); {metrics.work}", err=True)

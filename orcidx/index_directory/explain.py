@@ -179,10 +179,9 @@ class DirectoryExplanation(Summary):
 
     ``funnel`` has the numbers of files, rows, stripes, row groups and bytes before and after pruning. Bytes are the
     bytes of the columns that are read. Stripes, row groups and bytes are counted only in files that were opened. A file
-    that the catalog rules out is not opened. ``skipped_by`` has, for each kind of evidence,
-    the number of rows that it ruled out first. ``alone`` has the effect that each kind of evidence would have alone.
-    This helps to choose indexes. ``files`` has a row (path, size, rows, kept_rows, opened, skipped_by, error) for each
-    file.
+    that the catalog rules out is not opened. ``skipped_by`` has, for each kind of evidence, the number of rows that it
+    ruled out first. ``alone`` has the effect that each kind of evidence would have alone. This helps to choose indexes.
+    ``files`` has a row (path, size, rows, kept_rows, opened, skipped_by, error) for each file.
     """
 
     directory: str

@@ -52,10 +52,9 @@ class ScanRequest:
     """The request of a scan for all files; see ``OrcFile.scan``. ``limit`` is the maximum number of rows to read.
     ``wanted_as`` says what the caller does with the rows. "batches": it takes batches and may stop early. "all
     batches": it takes all batches, so that the first one need not be early. "table": all rows go into one table, whose
-    chunks need not be small. ``tests_each``
-    says that the predicate is evaluated for each returned row, even if statistics or indexes prove that the row
-    matches. ``rereads`` says whether tails, footers and indexes are read even if they are in memory. With None, only an
-    explanation does this, because it counts what a new process reads."""
+    chunks need not be small. ``tests_each`` says that the predicate is evaluated for each returned row, even if
+    statistics or indexes prove that the row matches. ``rereads`` says whether tails, footers and indexes are read even
+    if they are in memory. With None, only an explanation does this, because it counts what a new process reads."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None

@@ -25,7 +25,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRang
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
-from orcidx.rewriting.csv_rows import CSV_BLOCK_BYTES, open_csv
+from orcidx.rewriting.csv_rows import TEXT_BLOCK_BYTES, open_csv
 from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.encoding import SinkFile
 from orcidx.rewriting.json_rows import open_json
@@ -219,7 +219,7 @@ def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterato
 def _unreadable(error: Exception, name: str, kind: str) -> CorruptFile | Unsupported:
     if "straddling object" in str(error):
         return Unsupported(
-            f"a row has more than {CSV_BLOCK_BYTES >> 20} MiB, so it cannot be read as {kind}", file=name
+            f"a row has more than {TEXT_BLOCK_BYTES >> 20} MiB, so it cannot be read as {kind}", file=name
         )
     return CorruptFile(f"the file cannot be read as {kind}: {error}", file=name)
 

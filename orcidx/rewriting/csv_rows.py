@@ -15,9 +15,9 @@ import pyarrow.csv
 
 from orcidx.rewriting.exact_numbers import is_exact_double
 
-__all__ = ["CSV_BLOCK_BYTES", "open_csv"]
+__all__ = ["TEXT_BLOCK_BYTES", "open_csv"]
 
-CSV_BLOCK_BYTES = 1 << 24
+TEXT_BLOCK_BYTES = 1 << 24
 """The number of bytes that pyarrow parses at once. pyarrow refuses a row that is longer."""
 
 # The texts that pyarrow reads as null by default, without the texts for NaN. The texts for NaN are read as the double
@@ -108,7 +108,7 @@ class _CsvFile:
 
     def _opened(self, types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
         convert = pyarrow.csv.ConvertOptions(column_types=dict(types), **more)
-        read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
+        read = pyarrow.csv.ReadOptions(block_size=TEXT_BLOCK_BYTES)
         return pyarrow.csv.open_csv(
             self._open_file(), read_options=read, parse_options=self._parse, convert_options=convert
         )

@@ -72,7 +72,7 @@ def open_json(
 
 
 def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
-    read = pyarrow.json.ReadOptions(block_size=csv_rows.CSV_BLOCK_BYTES)
+    read = pyarrow.json.ReadOptions(block_size=csv_rows.TEXT_BLOCK_BYTES)
     return (_OPEN or pyarrow.json.read_json)(pa.PythonFile(open_file(), mode="r"), read_options=read).schema
 
 
@@ -80,7 +80,7 @@ def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = N
     """Returns the batches that pyarrow reads. If ``schema`` names a column, the column is read in the type that
     ``schema`` gives."""
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
-    read = pyarrow.json.ReadOptions(block_size=csv_rows.CSV_BLOCK_BYTES)
+    read = pyarrow.json.ReadOptions(block_size=csv_rows.TEXT_BLOCK_BYTES)
     if _OPEN is None:
         yield from pyarrow.json.read_json(file, read_options=read, parse_options=options).to_batches()
     else:

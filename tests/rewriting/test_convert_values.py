@@ -45,7 +45,7 @@ def test_doubtful_values_of_csv_stay_text(tmp_path, value):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """pyarrow parses 1 MiB at once."""
-    monkeypatch.setattr(csv_rows, "CSV_BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(csv_rows, "TEXT_BLOCK_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("small_blocks")

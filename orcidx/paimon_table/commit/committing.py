@@ -155,7 +155,8 @@ class Committer:
                 continue
             if document is None:
                 return None
-            return Committed(document, number, False, tuple(self._creation.overwritten), tuple(self._notes))
+            overwritten = tuple(self._creation.overwritten)
+            return Committed(document, number, overwritten=overwritten, notes=tuple(self._notes))
 
     def _check_not_built_upon(self) -> None:
         """Raises ``CommitUncertain`` if the snapshot of this change was replaced after another snapshot was built on

@@ -93,9 +93,8 @@ _STORES = KeptStores()
 class PartitionColumns:
     """The columns of Spark's relation whose values do not come from the files' columns of the same name. ``names``:
     the names of these columns: partition columns and columns of ``misplaced``. The statistics of the files' columns
-    with these names prove nothing. ``infer``:
-    whether the types are inferred. ``by_directory``: whether the values come from the directories' names, not from a
-    catalog."""
+    with these names prove nothing. ``infer``: whether the types are inferred. ``by_directory``: whether the values come
+    from the directories' names, not from a catalog."""
 
     names: frozenset[str] = frozenset()
     infer: bool = True
