@@ -56,7 +56,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "paimon_table/metadata/manifest.FileEntry": (20, 1),
         "planner/request.ScanRequest": (11, 9),
         "rewriting/dataset._Partition": (12, 1),
-        "rewriting/plan.RewritePlan": (14, 1),
+        "rewriting/plan.RewritePlan": (13, 1),
         "scanner/arguments.FilesArguments": (15, 0),
         "scanner/metrics.ScanMetrics": (13, 4),
         "spark/query/read_query.Query": (23, 10),
@@ -88,7 +88,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
     },
     "the state of one run, to be taken apart further by what changes together": {
         "orc/stripe_streams.PlannedStream": (13, 15),
-        "orc_writer/file_layout.FileLayout": (11, 6),
         "scanner/file_scan.FileScan": (10, 13),
         "scanner/stripe_reader.StripeReader": (14, 15),
     },

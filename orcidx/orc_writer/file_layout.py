@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.foreign import MAGIC
-from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import OWN_SOFTWARE
 from orcidx.orc.metadata_checks import check_types
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.stripe_footer import ColumnEncoding
-from orcidx.orc_writer.chunks import frame
-from orcidx.orc_writer.compressors import Compressor
+from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.messages import blob, packed, text, uint, varint
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from orcidx.storage.stores import Sink
 
-__all__ = ["INDEX_KINDS", "FileLayout", "Identity", "StreamData", "StripeData", "own_identity"]
+__all__ = ["INDEX_KINDS", "FileLayout", "FileTypes", "Identity", "StreamData", "StripeData", "own_identity"]
 
 INDEX_KINDS = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
 _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
@@ -41,12 +40,13 @@ _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
 @dataclass(frozen=True)
 class Identity:
     """The writer that computed the file's statistics. ``calendar``: 1 means hybrid, 2 means proleptic, and 0 means that
-    no calendar is given."""
+    no calendar is given. ``format_version``: the version of the ORC format. If it is empty, 0.11 is written."""
 
     writer: int = int(WriterKind.CPP)
     writer_version: int = 6
     software_version: str = ""
     calendar: int = 2
+    format_version: tuple[int, ...] = (0, 12)
 
 
 @cache
@@ -95,18 +95,27 @@ class StripeData:
     writer_timezone: str | None = None
 
 
+@dataclass(frozen=True)
+class FileTypes:
+    """The types of all columns, by column id."""
+
+    records: Sequence[TypeRecord]
+
+    @cached_property
+    def message(self) -> bytes:
+        """The types as fields of a Footer."""
+        return b"".join([blob(4, type_message(record)) for record in self.records])
+
+
 @dataclass
 class FileLayout:
     """Writes a file from start to end into ``sink``, and records offsets."""
 
     sink: Sink
-    types: Sequence[TypeRecord]
-    compression: CompressionKind
-    compressor: Compressor | None
-    block_size: int
+    types: FileTypes
+    framing: Framing
     row_index_stride: int
     identity: Identity = field(default_factory=own_identity)
-    version: tuple[int, ...] = (0, 12)
     stripes: list[StripeInformation] = field(default_factory=list)
     offset: int = 0
     """Bytes written so far."""
@@ -134,7 +143,7 @@ class FileLayout:
             places.append((part.kind, part.column, len(memoryview(part.data)), part.data))
         ordered = [*index, *data]
         footer = stripe_footer([place[:3] for place in ordered], stripe.encodings, stripe.writer_timezone)
-        framed = frame(footer, self.compressor, self.block_size)
+        framed = self.framing.frame(footer)
         lengths = sum([place[2] for place in index]), sum([place[2] for place in data]), len(framed)
         parts = [*[place[3] for place in ordered], framed]
         return self.append_raw(parts, lengths, rows=stripe.rows, statistics=stripe.statistics)
@@ -162,15 +171,15 @@ class FileLayout:
         self._write(b"")
         summaries = b"".join([blob(1, b"".join([blob(1, one) for one in stripe])) for stripe in self._statistics])
         content = self.offset
-        described = frame(summaries, self.compressor, self.block_size)
+        described = self.framing.frame(summaries)
         plain_footer = self._footer(content, file_statistics, user_metadata)
-        footer = frame(plain_footer, self.compressor, self.block_size)
+        footer = self.framing.frame(plain_footer)
         postscript = b"".join(
             (
                 uint(1, len(footer)),
-                uint(2, self.compression),
-                uint(3, self.block_size),
-                packed(4, self.version),
+                uint(2, self.framing.kind),
+                uint(3, self.framing.block_size),
+                packed(4, self.identity.format_version or (0, 11)),
                 uint(5, len(described)),
                 uint(6, self.identity.writer_version),
                 varint(8000 << 3 | 2) + varint(len(MAGIC)) + MAGIC,
@@ -187,9 +196,9 @@ class FileLayout:
         stored, and before compression."""
         limits = MetadataLimits().for_file(size)
         try:
-            limits.check_columns(len(self.types) - 1)
+            limits.check_columns(len(self.types.records) - 1)
             limits.check_stripes(len(self.stripes))
-            check_types(self.types, limits)
+            check_types(self.types.records, limits)
             for stored, length in messages:
                 limits.check_bytes(stored, length)
         except Unsupported as error:
@@ -204,7 +213,7 @@ class FileLayout:
             blob(3, b"".join([uint(number, value) for number, value in enumerate(_numbers(stripe), 1)]))
             for stripe in self.stripes
         ]
-        parts += [blob(4, type_message(record)) for record in self.types]
+        parts.append(self.types.message)
         parts += [blob(5, text(1, key) + blob(2, value)) for key, value in user_metadata.items()]
         parts.append(uint(6, sum([stripe.rows for stripe in self.stripes])))
         parts += [blob(7, message) for message in statistics]

@@ -8,7 +8,6 @@ if rows are large.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -19,11 +18,11 @@ from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
-from orcidx.orc_writer.chunks import OutStream, frame
+from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.column_encoding import ENCODERS, SMALLEST_TASK, ColumnEncoder, batch_bytes
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, StripeColumn, open_column_writer
-from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
+from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.lanes import Lanes
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
@@ -63,11 +62,11 @@ class _RowGroups:
 class StripeWriter:
     """Encodes rows. ``finish`` returns the stripe. ``name``: the name of the file, for messages."""
 
-    def __init__(self, root: WriteNode, options: WriteOptions, compressor: Compressor | None, *, name: str) -> None:
+    def __init__(self, root: WriteNode, options: WriteOptions, framing: Framing, *, name: str) -> None:
         self.rows = 0
         """Rows of the stripe so far."""
         self._options = options
-        self._compressor = compressor
+        self._framing = framing
         shared = options.max_memory
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
@@ -85,7 +84,7 @@ class StripeWriter:
         threshold = self._options.dictionary_key_size_threshold
         return open_column_writer(
             node,
-            partial(OutStream, self._compressor, self._options.compression_block_size, keeps_raw=is_lane),
+            partial(OutStream, self._framing.compressor, self._framing.block_size, keeps_raw=is_lane),
             blooms=self._blooms,
             fpp=self._options.bloom_filter_fpp,
             threshold=-1 if threshold == "auto" else threshold,
@@ -125,10 +124,7 @@ class StripeWriter:
             self._writer.end_group()
             self._groups.open_rows = 0
 
-        def framed(data: bytes) -> bytes:
-            return frame(data, self._compressor, self._options.compression_block_size)
-
-        done = self._finish_columns(framed)
+        done = self._finish_columns()
         return StripeData(
             rows=self.rows,
             streams=[stream for column in done for stream in column.streams],
@@ -137,14 +133,14 @@ class StripeWriter:
             writer_timezone="UTC" if self._has_times else None,
         )
 
-    def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
+    def _finish_columns(self) -> list[StripeColumn]:
         """Compresses the last chunks of each column. In a wide table these are most of the chunks."""
         threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
         done: dict[int, StripeColumn] = {}
 
         def finish(numbers: range) -> None:
             for number in numbers:
-                done[number] = self._columns[number].finish_stripe(framed)
+                done[number] = self._columns[number].finish_stripe(self._framing.frame)
 
         count = len(self._columns)
         threads = min(threads, max(1, count - 1))  # the root has almost no data

@@ -19,7 +19,8 @@ from orcidx.orc.statistics import ColumnStatistics, decode_statistics, unit_stat
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
-from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.orc_writer.file_layout import FileLayout, FileTypes
+from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName, utf8_metadata
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
@@ -130,16 +131,15 @@ class OrcWriter:
         root = describe_schema(self.schema, self.options)
         kind = compression_kind(self.options.compression)
         compressor = open_compressor(kind, self.options.compression_level)
+        framing = Framing(kind, compressor, self.options.compression_block_size)
         name = str(where) if isinstance(where, str) else type(where).__name__
-        self._stripes = StripeWriter(root, self.options, compressor, name=name)
+        self._stripes = StripeWriter(root, self.options, framing, name=name)
         self._sink: Sink = open_sink(where, storage_options=storage_options, filesystem=filesystem)
         self._stripes.encoder.name = self._sink.name
         self._layout = FileLayout(
             sink=self._sink,
-            types=type_records(root),
-            compression=kind,
-            compressor=compressor,
-            block_size=self.options.compression_block_size,
+            types=FileTypes(type_records(root)),
+            framing=framing,
             row_index_stride=self.options.row_index_stride,
         )
         limit = self.options.max_memory
@@ -284,7 +284,7 @@ class OrcWriter:
         self._closed = True
         self._forget()
         self._sink.close()
-        statistics = WrittenStatistics(self._layout.types, messages, self._rows)
+        statistics = WrittenStatistics(self._layout.types.records, messages, self._rows)
         stripes = tuple(self._layout.stripes)
         self._result = WriteResult(self._sink.name, self._rows, self._layout.offset, stripes, statistics)
         return self._result

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,8 +32,11 @@ from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk, without_values
 from orcidx.rewriting.sources import rows_in
-from orcidx.rewriting.stripes import CannotPatch, Framing, StoredStripe, data_sizes, index_entries
+from orcidx.rewriting.stripes import CannotPatch, StoredStripe, data_sizes, index_entries
 from orcidx.storage import Source
+
+if TYPE_CHECKING:
+    from orcidx.orc_writer.framing import Framing
 
 __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "has_no_scale", "is_trusted"]
 
@@ -143,7 +147,8 @@ class Indexer:
         """Returns ``data`` of the stripe with its new indexes. Also returns the new statistics of its columns if all
         indexes are computed again, and otherwise an empty list."""
         _, root, options = self._request
-        writer = StripeWriter(root, options, None, name=self.reader.name)
+        uncompressed = replace(framing, kind=CompressionKind.NONE, compressor=None)
+        writer = StripeWriter(root, options, uncompressed, name=self.reader.name)
         for batch in self._batches(stripe.number):
             self._check_days(batch)
             at = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from orcidx.options import ReadOptions
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.reader import OrcReader
-from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.orc_writer.file_layout import FileLayout, FileTypes
 from orcidx.rewriting.indexing import Indexer
 from orcidx.rewriting.merged_statistics import merge_statistics, with_bytes_on_disk
 from orcidx.rewriting.plan import RewritePlan
@@ -39,13 +39,10 @@ def patch_files(
     ``CannotPatch`` if the rows must be encoded."""
     layout = FileLayout(
         sink=sink,
-        types=inputs[0].reader.tail.footer.types,
-        compression=plan.framing.kind,
-        compressor=plan.framing.compressor,
-        block_size=plan.framing.block_size,
+        types=FileTypes(inputs[0].reader.tail.footer.types),
+        framing=plan.framing,
         row_index_stride=plan.stride,
         identity=plan.identity,
-        version=plan.version,
     )
     digests: list[int | dict[tuple[int, int], int]] = []
     news: list[list[bytes]] = []

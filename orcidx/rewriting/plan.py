@@ -30,12 +30,12 @@ from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import Identity, own_identity
+from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.options import WriteOptions, utf8_metadata
 from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, has_no_scale, is_trusted
 from orcidx.rewriting.merged_statistics import has_counts
 from orcidx.rewriting.ordering import Order
 from orcidx.rewriting.sources import InputFile, field_id_notes
-from orcidx.rewriting.stripes import Framing
 
 __all__ = ["RewritePlan", "RewriteRequest", "plan_rewrite"]
 
@@ -74,7 +74,6 @@ class RewritePlan:
     level: int | None
     stride: int
     identity: Identity
-    version: tuple[int, ...] = (0, 12)
     recompress: frozenset[int] = frozenset()
     """The numbers of the inputs whose streams are recompressed."""
     index: bool = False
@@ -115,7 +114,6 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
         level=level,
         stride=stride,
         identity=first.identity,
-        version=first.version or (0, 11),
         bloom_names=tuple(nodes[id].dotted for id in sorted(blooms) if id in nodes),
         user_metadata=metadata,
     )
@@ -160,9 +158,9 @@ def _patched(
         reasons.append(f"streams are compressed as {plan.compression}")
     if index:
         reasons.append(why_anew or "bloom filters are added")
-    identity, metadata, version = plan.identity, plan.user_metadata, plan.version
+    identity, metadata = plan.identity, plan.user_metadata
     if why_anew is not None:
-        identity, version = own_identity(), (0, 12)
+        identity = own_identity()
         metadata = without_spark(metadata)
     return replace(
         plan,
@@ -173,7 +171,6 @@ def _patched(
         everything=why_anew is not None,
         blooms=blooms,
         identity=identity,
-        version=version,
         user_metadata=metadata,
     )
 
@@ -185,8 +182,8 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
         kind = CompressionKind.ZSTD
         framing = Framing(kind, open_compressor(kind, plan.level), framing.block_size)
     return replace(
-        plan, way="encode", reasons=tuple(reasons), framing=framing, identity=own_identity(), version=(0, 12),
-        index=False, everything=False, recompress=frozenset(), user_metadata=without_spark(plan.user_metadata),
+        plan, way="encode", reasons=tuple(reasons), framing=framing, identity=own_identity(), index=False,
+        everything=False, recompress=frozenset(), user_metadata=without_spark(plan.user_metadata),
     )  # fmt: skip
 
 

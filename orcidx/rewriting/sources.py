@@ -69,7 +69,6 @@ class WriterFacts(NamedTuple):
     identity: Identity
     hybrid_calendar: bool
     by_spark: bool
-    version: tuple[int, ...]
 
     @classmethod
     def of(cls, reader: OrcReader) -> WriterFacts:
@@ -79,8 +78,9 @@ class WriterFacts(NamedTuple):
             writer_version=facts.writer_version,
             software_version=footer.software_version,
             calendar=footer.calendar,
+            format_version=reader.tail.postscript.version,
         )
-        return cls(identity, facts.hybrid_calendar, facts.by_spark, reader.tail.postscript.version)
+        return cls(identity, facts.hybrid_calendar, facts.by_spark)
 
 
 def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, filesystem: object) -> list[Source]:

@@ -10,14 +10,14 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, OrcidxError, located
 from orcidx.inspection.sizes import BLOOM_KINDS
-from orcidx.orc.compression import Codec, decompressed_chunks, open_codec, read_framed
+from orcidx.orc.compression import Codec, decompressed_chunks, open_codec
 from orcidx.orc.kinds import STREAM_NAMES, CompressionKind, StreamKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
@@ -25,16 +25,13 @@ from orcidx.orc.streams import position_offsets, stream_layout
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_index_entries
-from orcidx.orc_writer.chunks import OutStream, frame
-from orcidx.orc_writer.compressors import Compressor
+from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.file_layout import INDEX_KINDS, StreamData, StripeData
+from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.messages import row_index_message
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-__all__ = ["CannotPatch", "Framing", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
+__all__ = ["CannotPatch", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
 
 Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
@@ -42,21 +39,6 @@ Place = tuple[int, int]
 
 class CannotPatch(OrcidxError):
     """The indexes of a stripe cannot be kept, so its rows must be encoded. The message says why."""
-
-
-@dataclass(frozen=True)
-class Framing:
-    """The codec for the streams of a file, and the size of the chunks into which streams are cut."""
-
-    kind: CompressionKind
-    compressor: Compressor | None
-    block_size: int
-
-    def frame(self, data: bytes) -> bytes:
-        return frame(data, self.compressor, self.block_size)
-
-    def unframe(self, data: Buffer) -> bytes:
-        return read_framed(data, open_codec(self.kind), self.block_size, name="index")
 
 
 @dataclass(frozen=True, kw_only=True)
