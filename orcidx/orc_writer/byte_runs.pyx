@@ -9,12 +9,11 @@ consists of the run, the byte within the run, and the bit within the byte.
 """
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from orcidx.orc_writer.chunks cimport OutStream
-
-import numpy as np
+from orcidx.orc_writer.positions cimport PositionTable
 
 cdef enum:
     MOST_REPEATS = 130
@@ -211,32 +210,48 @@ cdef class Bits:
             with nogil:
                 self.put_bitmap(&bitmap[0], offset, n)
 
-    def encode(self, bits):
-        """Writes all bits to the stream, and returns the position of each of ``bits`` (int64, in order). A position has
-        three numbers: the byte of the stream at which the run begins, the bytes of the run before the bit's byte, and
-        the bits before the bit in that byte."""
-        cdef const int64_t[::1] wanted = bits
-        cdef Py_ssize_t asked = wanted.shape[0]
-        offsets, consumed = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
-        cdef int64_t[::1] run_starts = offsets
-        cdef int64_t[::1] before = consumed
+    def encode(self, PositionTable table not None, const int64_t[::1] bits not None):
+        """Writes all bits to the stream and ends it. Adds the position of each of ``bits`` (one for each row group, in
+        order) to the table. A position has the place in the stream at which a run begins, the bytes of the run before
+        the bit's byte, and the bits before the bit in that byte."""
+        if bits.shape[0] != table.groups:
+            raise ValueError("a bit is needed for each row group")
+        self.put_all(table, &bits[0] if table.groups else NULL)
+
+    cdef int put_all(self, PositionTable table, const int64_t* bits) except -1:
+        cdef Py_ssize_t asked = table.groups
         cdef size_t size = (self.count + 7) >> 3
         cdef size_t at = 0
         cdef Py_ssize_t i = 0
         cdef Run run
-        with nogil:
-            while at < size:
-                run = next_run(self.bytes, at, size)
-                while i < asked and <size_t>(wanted[i] >> 3) < at + run.length:
-                    run_starts[i] = self.stream.total
-                    before[i] = (wanted[i] >> 3) - at
+        cdef int64_t* out
+        cdef int64_t* starts = <int64_t*>malloc((2 * asked + 1) * sizeof(int64_t))
+        if starts == NULL:
+            raise MemoryError
+        cdef int64_t* before = starts + asked
+        try:
+            with nogil:
+                while at < size:
+                    run = next_run(self.bytes, at, size)
+                    while i < asked and <size_t>(bits[i] >> 3) < at + run.length:
+                        starts[i] = self.stream.total
+                        before[i] = (bits[i] >> 3) - at
+                        i += 1
+                    put_run(self.stream, self.bytes, run)
+                    at += run.length
+                while i < asked:  # positions after the last bit
+                    starts[i] = self.stream.total
+                    before[i] = 0
                     i += 1
-                put_run(self.stream, self.bytes, run)
-                at += run.length
-            while i < asked:  # positions after the last bit
-                run_starts[i] = self.stream.total
-                i += 1
-        return offsets, consumed, np.asarray(bits) & 7
+                self.stream._finish()
+            self.stream.put_positions(table, starts)
+            memcpy(table.add(), before, asked * sizeof(int64_t))
+            out = table.add()
+            for i in range(asked):
+                out[i] = bits[i] & 7
+        finally:
+            free(starts)
+        return 0
 
     def clear(self):
         """Clears everything for the next stripe."""

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from orcidx.orc_writer.compressors cimport Compressor
+from orcidx.orc_writer.positions cimport PositionTable
 
 
 # A stretch is a series of chunks. The first chunk of a stretch is its probe, which is compressed at each level.
@@ -44,6 +45,9 @@ cdef class ChunkedStream:
     cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil
     cdef int _grow_out(self, size_t more) except -1 nogil
     cdef int _finish(self) except -1 nogil
+
+    # See `add_positions`. `offsets` has a byte position for each row group.
+    cdef int put_positions(self, PositionTable table, const int64_t* offsets) except -1
 
 
 cdef class OutStream(ChunkedStream):

@@ -13,8 +13,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 from orcidx.orc_writer.compressors cimport Compressor
-
-import numpy as np
+from orcidx.orc_writer.positions cimport PositionTable
 
 cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
@@ -292,27 +291,38 @@ cdef class ChunkedStream:
             return PyMemoryView_FromMemory(<char*>self.raw, self.raw_size, PyBUF_READ) if self.raw_size else b""
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
-    def positions(self, offsets):
-        """The numbers in a row index for some byte positions of the finished stream (before compression). The result is
-        a list of one int64 array, or of two arrays in a compressed file."""
-        cdef Py_ssize_t i
+    def add_positions(self, PositionTable table not None, const int64_t[::1] offsets not None):
+        """Adds the numbers of the row index for some byte positions of the finished stream (before compression), one
+        for each row group. These are one number, or two in a compressed file."""
+        if offsets.shape[0] != table.groups:
+            raise ValueError("a stream needs a position for each row group")
+        self.put_positions(table, &offsets[0] if table.groups else NULL)
+
+    cdef int put_positions(self, PositionTable table, const int64_t* offsets) except -1:
+        cdef Py_ssize_t group
+        cdef size_t chunk
+        cdef int64_t last
+        cdef int64_t* out = table.add()
         if self.compressor is None:
             # Row groups without values at the end of a stripe would begin at the end of the stream. Java cannot seek to
             # this position if it has not read bytes of the stream. So these row groups begin at the last byte, although
             # nothing is read from it.
-            return [np.minimum(offsets, max(0, self.total - 1))]
-        starts = np.empty(self.chunks, np.int64)
-        cdef int64_t[::1] out = starts
-        for i in range(<Py_ssize_t>self.chunks):
-            out[i] = self.starts[i]
+            last = max(<int64_t>0, self.total - 1)
+            for group in range(table.groups):
+                out[group] = min(offsets[group], last)
+            return 0
+        cdef int64_t* within = table.add()
+        out = within - table.groups
         if not self.chunks:
-            return [np.zeros_like(offsets), np.zeros_like(offsets)]
-        chunk = offsets // <int64_t>self.block
-        within = offsets % <int64_t>self.block
-        behind = chunk == <int64_t>self.chunks
-        chunk[behind] -= 1
-        within[behind] = <int64_t>self.block
-        return [starts[chunk], within]
+            return 0
+        for group in range(table.groups):
+            if not 0 <= offsets[group] <= self.total:
+                raise ValueError("the position is outside the stream")
+            # At the end of the stream the position is the end of its last chunk.
+            chunk = min(<size_t>offsets[group] // self.block, self.chunks - 1)
+            out[group] = self.starts[chunk]
+            within[group] = offsets[group] - <int64_t>(chunk * self.block)
+        return 0
 
     def clear(self):
         """Clears everything for the next stripe."""

@@ -7,6 +7,8 @@ codecs and few readers support them today.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
@@ -55,6 +57,11 @@ example is a column of sorted dates. The result is 6 to 15 % smaller, and takes 
 default the level has that strategy only up to 16 KiB, and saves little for longer streams."""
 
 
+KEPT_COMPRESSORS = 4
+"""How many compressors are kept for the next file. Each keeps the contexts of its library, about 2 MiB for each thread
+that has used it. Making the contexts of ZSTD again takes as long as encoding a few rows (decision 0041)."""
+
+
 def compression_kind(name: str | None) -> CompressionKind:
     """The codec that ``compression=`` names, in upper or lower case. Raises ``InvalidQuery`` for other names, and
     ``Unsupported`` for LZO and BROTLI."""
@@ -68,6 +75,7 @@ def compression_kind(name: str | None) -> CompressionKind:
     raise InvalidQuery(f"compression={name!r} is not one of uncompressed, zlib, snappy, lz4, zstd")
 
 
+@lru_cache(maxsize=KEPT_COMPRESSORS)
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
     """The compressor of chunks. The result is None for the codec NONE. Raises ``InvalidQuery`` for a level that the
     codec does not have, and ``Unsupported``, with the name of the package, if a package is missing."""

@@ -35,7 +35,7 @@ from orcidx.orc_writer.numbers import (
     TagColumn,
 )
 from orcidx.orc_writer.source import ArraySource
-from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message
+from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message, with_data_size
 from orcidx.orc_writer.text import TextColumn
 from orcidx.orc_writer.timestamps import TimestampColumn
 
@@ -83,6 +83,8 @@ class ColumnWriter:
         self._stripe = NO_STATISTICS
         self._file = NO_STATISTICS
         self._file_size = 0
+        self._described = NO_STATISTICS
+        self._description = b""
 
     # ---- writing rows
 
@@ -119,8 +121,13 @@ class ColumnWriter:
         else:
             self._groups.append(summary)
 
-    def _message(self, summary: ColumnSummary, size: int | None = None) -> bytes:
-        return statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit, size=size)
+    def _message(self, summary: ColumnSummary) -> bytes:
+        """The ColumnStatistics message of some rows. It is kept, because the statistics of the only row group of a
+        stripe are also those of the stripe, and often those of the file."""
+        if summary is not self._described:
+            self._description = statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit)
+            self._described = summary
+        return self._description
 
     # ---- ending row groups and stripes
 
@@ -149,7 +156,7 @@ class ColumnWriter:
         """The streams of this column, without the streams of its children. They are valid until ``clear``."""
         column, own = self.column, self.node.id
         column.finish()
-        positions = column.position_columns(len(self._messages))
+        positions = column.positions(len(self._messages))
         streams = []
         if self._has_index:
             index = row_index_message(positions, self._messages)
@@ -176,11 +183,13 @@ class ColumnWriter:
 
     def stripe_statistics(self, stripe: StripeColumn) -> bytes:
         """The ColumnStatistics message of a finished stripe."""
-        return self._message(stripe.summary, stripe.data_size)
+        return with_data_size(self._message(stripe.summary), stripe.data_size)
 
     def file_statistics(self) -> bytes:
         """The ColumnStatistics message of the whole file."""
-        return self._message(self._file, self._file_size) if self._file.count or self._file.has_null else _NONE
+        if not self._file.count and not self._file.has_null:
+            return _NONE
+        return with_data_size(self._message(self._file), self._file_size)
 
     def clear(self) -> None:
         """Clears everything for the next stripe."""

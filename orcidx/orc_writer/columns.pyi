@@ -1,13 +1,9 @@
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from orcidx.orc_writer.bloom_filters import BloomBuilder
 from orcidx.orc_writer.chunks import OutStream
+from orcidx.orc_writer.positions import PositionTable
 from orcidx.orc_writer.source import ArraySource
-
-Int64s = npt.NDArray[np.int64]
 
 class BadValue(Exception):
     row: int
@@ -24,7 +20,7 @@ class BaseColumn:
     def end_group(self) -> tuple[int, bool, Any]: ...
     def take_over(self, other: Any) -> None: ...
     def finish(self) -> None: ...
-    def position_columns(self, groups: int) -> list[Int64s]: ...
+    def positions(self, groups: int) -> PositionTable: ...
     def all_streams(self) -> list[tuple[int, OutStream]]: ...
     @property
     def is_dictionary(self) -> bool: ...

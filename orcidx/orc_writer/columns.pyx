@@ -6,13 +6,13 @@ the first null. A stripe without nulls has no PRESENT stream, and no numbers for
 """
 
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 from orcidx.orc_writer.bloom_filters cimport BloomBuilder
 from orcidx.orc_writer.byte_runs cimport Bits
 from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.positions cimport PositionTable
 from orcidx.orc_writer.source cimport ArraySource
-
-import numpy as np
 
 from orcidx.orc.kinds import StreamKind
 
@@ -146,22 +146,52 @@ cdef class BaseColumn:
         for _, stream, _ in self.streams:
             (<OutStream>stream).finish()
 
-    def position_columns(self, Py_ssize_t groups):
-        """Returns the numbers of the row index. For each number of an entry there is an int64 array with a value for
-        each row group. Also finishes the PRESENT stream."""
-        starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
-        columns = []
+    def positions(self, Py_ssize_t groups):
+        """The positions of the first ``groups`` row groups. Also finishes the PRESENT stream."""
+        cdef PositionTable table = PositionTable(min(groups, <Py_ssize_t>len(self.group_starts)))
+        self._add_positions(table)
+        return table
+
+    cdef int _add_positions(self, PositionTable table) except -1:
+        cdef Py_ssize_t i
+        self._add_present(table)
+        for i in range(len(self.streams)):
+            self._add_stream(table, i)
+        return 0
+
+    cdef int _add_present(self, PositionTable table) except -1:
+        cdef int64_t* rows
         if self.keeps_present:
-            offsets, consumed, bits = self.present.encode(np.ascontiguousarray(starts[:, 0]))
-            self.present.stream.finish()
-            columns += [*self.present.stream.positions(offsets), consumed, bits]
-        for i, (_, stream, more) in enumerate(self.streams):
-            columns += (<OutStream>stream).positions(np.ascontiguousarray(starts[:, i + 1]))
-            columns += [np.zeros(groups, np.int64)] * more
-        return columns
+            rows = self._starts(table.groups, 0)
+            try:
+                self.present.put_all(table, rows)
+            finally:
+                free(rows)
+        return 0
+
+    cdef int _add_stream(self, PositionTable table, Py_ssize_t number) except -1:
+        cdef int64_t* offsets = self._starts(table.groups, number + 1)
+        _, stream, more = self.streams[number]
+        try:
+            (<OutStream>stream).put_positions(table, offsets)
+        finally:
+            free(offsets)
+        for _ in range(more):
+            table.add()
+        return 0
+
+    cdef int64_t* _starts(self, Py_ssize_t groups, Py_ssize_t number) except NULL:
+        """One number of each row group in ``group_starts``. The caller frees the memory."""
+        cdef Py_ssize_t group
+        cdef int64_t* found = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
+        if found == NULL:
+            raise MemoryError
+        for group in range(groups):
+            found[group] = (<tuple>self.group_starts[group])[number]
+        return found
 
     def all_streams(self):
-        """Pairs (kind, stream) in the order of the file. Must be called after ``position_columns``."""
+        """Pairs (kind, stream) in the order of the file. Must be called after ``positions``."""
         own = [(int(kind), stream) for kind, stream, _ in self.streams]
         return [(int(StreamKind.PRESENT), self.present.stream), *own] if self.keeps_present else own
 

@@ -9,7 +9,7 @@ from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-import numpy as np
+from orcidx.orc_writer.positions cimport PositionTable
 
 cdef enum:
     VARINT = 0                  # wire types
@@ -87,19 +87,18 @@ def packed(number, values):
     return blob(number, b"".join([varint(value) for value in values]))
 
 
-def row_index_message(columns, statistics):
+def row_index_message(PositionTable positions not None, list statistics not None):
     """The ROW_INDEX stream of a column: for each row group the positions of its streams and its statistics.
 
         RowIndex        1 repeated RowIndexEntry
         RowIndexEntry   1 positions (packed varints), 2 statistics (ColumnStatistics)
 
-    ``columns``: an int64 array for each number of an entry, with a value for each row group. ``statistics``: one
-    message for each row group."""
+    ``statistics``: one message for each row group."""
     cdef Py_ssize_t groups = len(statistics)
-    numbers = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), groups).T)
-    cdef const int64_t[:, ::1] table = numbers
-    cdef Py_ssize_t width = numbers.shape[1]
-    cdef Py_ssize_t group, i, positions, body, length
+    cdef Py_ssize_t width = positions.width
+    cdef Py_ssize_t group, i, size, body, length
+    if positions.groups != groups:
+        raise ValueError("a row index needs a position and a message for each row group")
     cdef Py_ssize_t total = 0
     cdef bytes message
     for message in statistics:
@@ -113,19 +112,19 @@ def row_index_message(columns, statistics):
     for group in range(groups):
         message = statistics[group]
         length = PyBytes_GET_SIZE(message)
-        positions = 0
+        size = 0
         for i in range(width):
-            positions += varint_size(<uint64_t>table[group, i])
+            size += varint_size(<uint64_t>positions.number(group, i))
         body = 1 + varint_size(length) + length
         if width:
-            body += 1 + varint_size(positions) + positions
+            body += 1 + varint_size(size) + size
         out[0] = 10
         out = put_varint(out + 1, body)
         if width:
             out[0] = 10
-            out = put_varint(out + 1, positions)
+            out = put_varint(out + 1, size)
             for i in range(width):
-                out = put_varint(out, <uint64_t>table[group, i])
+                out = put_varint(out, <uint64_t>positions.number(group, i))
         out[0] = 18
         out = put_varint(out + 1, length)
         memcpy(out, PyBytes_AS_STRING(message), length)

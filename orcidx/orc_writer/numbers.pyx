@@ -13,6 +13,7 @@ from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.compaction cimport compact8, compact16, compact32, compact64
 from orcidx.orc_writer.int_runs cimport RUN, IntRuns
+from orcidx.orc_writer.positions cimport PositionTable
 from orcidx.orc_writer.source cimport ArraySource
 
 import numpy as np
@@ -87,11 +88,13 @@ cdef class IntegerColumn(RunsColumn):
             self.runs.stream.values = self.rows
         BaseColumn.finish(self)
 
-    def position_columns(self, Py_ssize_t groups):
+    cdef int _add_positions(self, PositionTable table) except -1:
         if self.run_starts is None:
-            return BaseColumn.position_columns(self, groups)
-        rows = np.array([starts[0] for starts in self.group_starts[:groups]], np.int64)
-        return [*self.runs.stream.positions(self.run_starts[rows // RUN]), rows % RUN]
+            return BaseColumn._add_positions(self, table)
+        rows = np.array([starts[0] for starts in self.group_starts[:table.groups]], np.int64)
+        self.runs.stream.add_positions(table, self.run_starts[rows // RUN])
+        table.append(rows % RUN)
+        return 0
 
     def clear(self):
         BaseColumn.clear(self)
@@ -280,11 +283,10 @@ cdef class BooleanColumn(BaseColumn):
     def finish(self):
         pass
 
-    def position_columns(self, Py_ssize_t groups):
-        columns = BaseColumn.position_columns(self, groups)
-        offsets, consumed, bits = self.bits.encode(np.array(self.bit_starts[:groups], np.int64))
-        self.data.finish()
-        return [*columns, *self.data.positions(offsets), consumed, bits]
+    cdef int _add_positions(self, PositionTable table) except -1:
+        BaseColumn._add_positions(self, table)
+        self.bits.encode(table, np.array(self.bit_starts[:table.groups], np.int64))
+        return 0
 
     def all_streams(self):
         return [*BaseColumn.all_streams(self), (int(StreamKind.DATA), self.data)]

@@ -23,7 +23,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import STRING_KINDS
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 
-__all__ = ["LARGEST_SUM", "NO_STATISTICS", "ColumnSummary", "statistics_message"]
+__all__ = ["LARGEST_SUM", "NO_STATISTICS", "ColumnSummary", "statistics_message", "with_data_size"]
 
 LONGEST_BOUND = 1024
 """The most bytes of a bound of texts. Longer bounds are truncated, as in ORC Java."""
@@ -69,15 +69,14 @@ def _merge(one: Any, other: Any) -> Any:
     return least, greatest, one[2] + other[2]
 
 
-def statistics_message(
-    summary: ColumnSummary, kind: TypeKind, *, scale: int = 0, unit: str = "ns", size: int | None = None
-) -> bytes:
-    """A ColumnStatistics message. ``size``: bytes of the column's data on disk. It is given for stripes and the
-    file."""
-    parts = [uint(1, summary.count), _typed(summary, kind, scale, unit), uint(10, summary.has_null)]
-    if size is not None:
-        parts.append(uint(11, size))
-    return b"".join(parts)
+def statistics_message(summary: ColumnSummary, kind: TypeKind, *, scale: int = 0, unit: str = "ns") -> bytes:
+    """A ColumnStatistics message."""
+    return uint(1, summary.count) + _typed(summary, kind, scale, unit) + uint(10, summary.has_null)
+
+
+def with_data_size(message: bytes, size: int) -> bytes:
+    """The message of a stripe or a file, which also has the bytes of the column's data on disk."""
+    return message + uint(11, size)
 
 
 def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> bytes:

@@ -14,7 +14,6 @@ from typing import cast
 
 import pyarrow as pa
 
-from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
@@ -27,7 +26,7 @@ from orcidx.orc_writer.lanes import Lanes
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
 
-__all__ = ["StripeWriter", "type_records"]
+__all__ = ["StripeWriter"]
 
 SLICE_BYTES = 8 << 20
 """Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, and slices of 2 MiB 1.11
@@ -71,8 +70,9 @@ class StripeWriter:
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
         nodes = root.all_nodes
-        filtered = bloom_columns(nodes, options.bloom_filter_columns or (), option="bloom_filter_columns")
-        self._blooms = frozenset(node.id for node in filtered)
+        filtered = options.bloom_filter_columns or ()
+        found = bloom_columns(nodes, filtered, option="bloom_filter_columns") if len(filtered) else ()
+        self._blooms = frozenset([node.id for node in found])
         self._writer = cast(RootWriter, self._open(root))
         lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
         self.encoder = ColumnEncoder(lanes, name=name, use_threads=options.use_threads)
@@ -156,19 +156,3 @@ class StripeWriter:
     def file_statistics(self) -> list[bytes]:
         """ColumnStatistics messages of all finished stripes, by column id."""
         return [column.file_statistics() for column in self._columns]
-
-
-def type_records(root: WriteNode) -> list[TypeRecord]:
-    """The types of the footer."""
-    return [
-        TypeRecord(
-            kind=node.kind,
-            subtypes=tuple([child.id for child in node.children]),
-            field_names=node.names,
-            max_length=node.max_length,
-            precision=node.precision,
-            scale=node.scale,
-            attributes=node.attributes,
-        )
-        for node in root.all_nodes
-    ]

@@ -15,6 +15,7 @@ from libc.stdlib cimport free
 from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.dictionary cimport Entry
 from orcidx.orc_writer.int_runs cimport IntRuns
+from orcidx.orc_writer.positions cimport PositionTable
 from orcidx.orc_writer.text_values cimport EntryValues
 
 import numpy as np
@@ -185,14 +186,15 @@ cdef class TextColumn(EntryValues):
             self.lengths.end_run()
         free(order)
 
-    def position_columns(self, Py_ssize_t groups):
-        columns = BaseColumn.position_columns(self, groups)
+    cdef int _add_positions(self, PositionTable table) except -1:
         if self.direct:
-            return columns
+            return BaseColumn._add_positions(self, table)
         # With a dictionary, the DATA stream contains runs of integers. A position in this stream needs one more number.
         # The lengths of the dictionary's entries are always read completely, so they need no positions.
-        bytes_numbers = len(self.data.positions(np.zeros(1, np.int64)))
-        return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
+        self._add_present(table)
+        self._add_stream(table, 0)
+        table.add()
+        return 0
 
     def all_streams(self):
         found = BaseColumn.all_streams(self)

@@ -17,13 +17,11 @@ from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.frame_metadata import kept_metadata, with_categories
 from orcidx.orc.statistics import ColumnStatistics, decode_statistics, unit_statistics
 from orcidx.orc.types import build_tree
-from orcidx.orc_writer.arrow_types import describe_schema
-from orcidx.orc_writer.codecs import compression_kind, open_compressor
-from orcidx.orc_writer.file_layout import FileLayout, FileTypes
-from orcidx.orc_writer.framing import Framing
+from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.orc_writer.file_plan import plan_file
 from orcidx.orc_writer.memory import WriterMemory
-from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName, utf8_metadata
-from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
+from orcidx.orc_writer.options import DEFAULT_OPTIONS, WriteOptions, WriteOptionsByName, utf8_metadata
+from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Target, narrow_for, open_sink, sources_of
 from orcidx.storage.sources import describe_target
@@ -126,20 +124,17 @@ class OrcWriter:
         filesystem: Any = None,
         **overrides: Unpack[WriteOptionsByName],
     ) -> None:
-        self.options = (options or WriteOptions()).override(**overrides)
+        self.options = (options or DEFAULT_OPTIONS).override(**overrides)
         self.schema = _schema_of(schema)
-        root = describe_schema(self.schema, self.options)
-        kind = compression_kind(self.options.compression)
-        compressor = open_compressor(kind, self.options.compression_level)
-        framing = Framing(kind, compressor, self.options.compression_block_size)
+        plan = plan_file(self.schema, self.options)
         name = str(where) if isinstance(where, str) else type(where).__name__
-        self._stripes = StripeWriter(root, self.options, framing, name=name)
+        self._stripes = StripeWriter(plan.root, self.options, plan.framing, name=name)
         self._sink: Sink = open_sink(where, storage_options=storage_options, filesystem=filesystem)
         self._stripes.encoder.name = self._sink.name
         self._layout = FileLayout(
             sink=self._sink,
-            types=FileTypes(type_records(root)),
-            framing=framing,
+            types=plan.types,
+            framing=plan.framing,
             row_index_stride=self.options.row_index_stride,
         )
         limit = self.options.max_memory

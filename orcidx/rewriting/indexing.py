@@ -32,7 +32,7 @@ from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk, without_values
 from orcidx.rewriting.sources import rows_in
-from orcidx.rewriting.stripes import CannotPatch, StoredStripe, data_sizes, index_entries
+from orcidx.rewriting.stripes import CannotPatch, StoredStripe, data_sizes, index_entries, position_table
 from orcidx.storage import Source
 
 if TYPE_CHECKING:
@@ -215,9 +215,10 @@ class Indexer:
             raise CannotPatch(
                 f"the row index has {len(matrix)} row groups instead of {len(starts)}", column=node.dotted
             )
-        columns = [matrix[:, i] for i in range(matrix.shape[1])]
         statistics = [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())]
-        return row_index_message(columns, [*map(without_values, statistics)] if has_no_scale(node) else statistics)
+        if has_no_scale(node):
+            statistics = [*map(without_values, statistics)]
+        return row_index_message(position_table(matrix), statistics)
 
     def _check_days(self, batch: pa.RecordBatch) -> None:
         """Checks that data of a hybrid calendar may be marked as proleptic. All its days must be the same in both

@@ -29,6 +29,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.file_layout import INDEX_KINDS, StreamData, StripeData
 from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.messages import row_index_message
+from orcidx.orc_writer.positions import PositionTable
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 
 __all__ = ["CannotPatch", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
@@ -106,7 +107,7 @@ class StoredStripe:
         raw = self.unframed((node.id, StreamKind.ROW_INDEX))
         compressed = self.reader.facts.compressed
         matrix, starts, stops = index_entries(self, node, raw, compressed=compressed)
-        columns: list[Int64s] = []
+        positions = PositionTable(len(matrix))
         for kind, (at, spec) in self.layout(node).items():
             out = outs.get((node.id, kind))
             offsets = np.zeros(len(matrix), np.int64)
@@ -114,10 +115,10 @@ class StoredStripe:
                 within = matrix[:, at + 1] if compressed else None
                 offsets = raw_positions(matrix[:, at], within, out.starts, out.bounds, out.length)
             now_compressed = framing.kind is not CompressionKind.NONE
-            columns += _new_positions(out, offsets, now_compressed)
-            width = spec.shape.positions(compressed=compressed)
-            columns += [matrix[:, at + i] for i in range(1 + compressed, width)]
-        return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
+            _add_positions(positions, out, offsets, now_compressed)
+            for i in range(1 + compressed, spec.shape.positions(compressed=compressed)):
+                positions.append(matrix[:, at + i])
+        return row_index_message(positions, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
         """For each stream with positions, two values: the index of the stream's first position in an entry of the
@@ -139,10 +140,20 @@ def data_sizes(streams: Iterable[StreamData]) -> Counter[int]:
     return sizes
 
 
-def _new_positions(out: _Stream | None, offsets: Int64s, compressed: bool) -> list[Int64s]:
+def _add_positions(positions: PositionTable, out: _Stream | None, offsets: Int64s, compressed: bool) -> None:
     if out is not None:
-        return out.stream.positions(offsets)
-    return [offsets, offsets] if compressed else [offsets]
+        out.stream.add_positions(positions, np.ascontiguousarray(offsets))
+    else:
+        for _ in range(1 + compressed):
+            positions.append(offsets)
+
+
+def position_table(matrix: Int64s) -> PositionTable:
+    """The positions of row groups, from an array (groups, numbers)."""
+    table = PositionTable(len(matrix))
+    for number in matrix.T:
+        table.append(number)
+    return table
 
 
 def index_entries(
