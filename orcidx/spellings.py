@@ -19,9 +19,14 @@ __all__ = [
     "WRITING",
     "counted",
     "missing_attribute",
+    "nearest",
+    "share_text",
     "size_text",
     "unknown_keyword",
 ]
+
+SIMILAR = 0.6
+"""The least similarity of two names, by ``difflib``, from 0 to 1, for which one is suggested in place of the other."""
 
 _OF_SCAN = "it belongs to scan and read of the file"
 
@@ -205,16 +210,41 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
     belong = {other for other, text in elsewhere.items() if text.startswith("it belongs")}
     near = difflib.get_close_matches(name.lower(), sorted({*known, *elsewhere}), 3, 0.65)
     own = belong.union(known)
-    hints = list(dict.fromkeys(repr(one) if one in own else elsewhere[one].removeprefix("use ") for one in near))
+    hints = list(dict.fromkeys(repr(one) if one in own else _hint(elsewhere[one]) for one in near))
     if hints:
         return InvalidQuery(f"unknown option {name!r}; did you mean {' or '.join(hints)}?")
     few = ", ".join(known) if len(known) <= 8 else f"{', '.join(known[:8])} … {len(known)} in all"
     return InvalidQuery(f"unknown option {name!r}; the options are {few}")
 
 
+def _hint(text: str) -> str:
+    """The text of a table as part of a question. A text that only names an option becomes this name, so that an option
+    and its other spelling are not suggested as two options."""
+    hint = text.removeprefix("use ")
+    name = hint.removesuffix("=")
+    return repr(name) if name.isidentifier() else hint
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name that is most similar to a name, whatever the case of the letters. Returns None if no known
+    name is similar."""
+    import difflib  # imported here, because only an error needs it
+
+    by_letters: dict[str, str] = {}
+    for one in known:
+        by_letters.setdefault(one.casefold(), one)
+    near = difflib.get_close_matches(name.casefold(), by_letters, 1, SIMILAR)
+    return by_letters[near[0]] if near else None
+
+
 def counted(count: int, noun: str) -> str:
     """Returns a number with a noun, such as "1 row" and "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def share_text(part: float, whole: float) -> str:
+    """Returns a part of a whole as text, such as "12.5 %". The text is empty if the whole is 0."""
+    return f"{100 * part / whole:.3g} %" if whole else ""
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

@@ -6,7 +6,6 @@ maxima and quantiles have the type of the column."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import nearest
 
 __all__ = ["Aggregate", "Function", "has_order", "parse_aggregates", "parse_groups", "result_type"]
 
@@ -71,8 +71,8 @@ def _parsed(name: object, text: object) -> Aggregate:
     if function in _QUANTILES:
         raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns a value of the column")
     if function not in _FUNCTIONS:
-        near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1, 0.7)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS)
+        hint = f"; did you mean {near!r}?" if near else ""
         raise InvalidQuery(f"unknown function {call[1]!r}: the functions are {', '.join(_FUNCTIONS)}{hint}")
     if column == "*":
         if function != "count":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.schema_reads import count_schema_reads, schema_reads
-from orcidx.spellings import counted
+from orcidx.spellings import counted, unknown_keyword
 from orcidx.storage import Sources
 
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
@@ -65,6 +65,31 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
     return OrcDataset(scan_files(sources, **scan_options))
 
 
+class OptionsWithoutEffect(TypedDict, total=False):
+    """Options of pyarrow's scanner that an orcidx dataset accepts and ignores."""
+
+    batch_readahead: int
+    fragment_readahead: int
+    fragment_scan_options: object
+    use_threads: bool
+    cache_metadata: bool
+    memory_pool: pa.MemoryPool | None
+
+
+class ScannerOptions(OptionsWithoutEffect, total=False):
+    """Options of ``scanner``, without the columns and the filter."""
+
+    schema: pa.Schema | None
+    batch_size: int | None
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    """Raises ``InvalidQuery`` for an option that pyarrow's scanner does not have."""
+    known = ScannerOptions.__annotations__
+    if unknown := sorted(options.keys() - known.keys()):
+        raise unknown_keyword(unknown[0], ("columns", "filter", *known), {})
+
+
 class _Scans:
     """The base class of a dataset and its fragments. It returns the rows of a scan, and pushes columns and filters into
     the scan."""
@@ -89,7 +114,7 @@ class _Scans:
         columns: Columns = None,
         filter: pc.Expression | None = None,
         batch_size: int | None = None,
-        **_: Any,
+        **others: Unpack[OptionsWithoutEffect],
     ) -> OrcScanner:
         """A scanner that returns some columns of the rows for which a filter is true.
 
@@ -103,7 +128,7 @@ class _Scans:
             A condition. Only rows for which the condition is true are returned.
         batch_size : int, optional
             The maximum number of rows in a batch.
-        **_
+        **others
             Other options of pyarrow's scanner (read-ahead, threads, memory pool). They have no effect; give
             ``ReadOptions`` to ``orcidx.dataset`` instead.
 
@@ -114,8 +139,9 @@ class _Scans:
         Raises
         ------
         InvalidQuery
-            A column is unknown.
+            A column or an option is unknown.
         """
+        _check_names(others)
         whole = self._schema if schema is None else schema
         needed = self._needed(whole, columns, filter)
         if self._kept is not None:
@@ -182,7 +208,9 @@ class _Scans:
         )
         return replace(self._scan, request=request)
 
-    def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def to_table(
+        self, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+    ) -> pa.Table:
         """The rows as a table.
 
         Parameters
@@ -202,7 +230,7 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def to_batches(
-        self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
     ) -> Iterator[pa.RecordBatch]:
         """The rows as record batches.
 
@@ -222,7 +250,9 @@ class _Scans:
         """
         return self.scanner(columns=columns, filter=filter, **options).to_batches()
 
-    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def head(
+        self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+    ) -> pa.Table:
         """The first rows as a table.
 
         Parameters
@@ -244,7 +274,11 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
     def take(
-        self, indices: object, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self,
+        indices: object,
+        columns: Any = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
     ) -> pa.Table:
         """Rows by their number in the result, in the given order.
 
@@ -266,7 +300,7 @@ class _Scans:
         """
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
-    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]) -> int:
         """The number of rows. Rows are not read if metadata, catalogs and indexes prove the number.
 
         Parameters
@@ -280,6 +314,7 @@ class _Scans:
         -------
         int
         """
+        _check_names(options)
         if self._kept is not None:
             return self.scanner(columns=[], filter=filter, **options).count_rows()
         if filter is None:

@@ -13,7 +13,7 @@ from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanati
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason, last_evaluated
-from orcidx.spellings import counted, size_text
+from orcidx.spellings import counted, share_text, size_text
 
 __all__ = [
     "STYLE",
@@ -74,7 +74,7 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     lines = []
     for stage in explanation.funnel:
         show = size_text if stage.name == "bytes" else "{:,}".format
-        share = f"{100 * stage.after / stage.before:.3g} %" if stage.before else ""
+        share = share_text(stage.after, stage.before)
         if stage.of != "all files":
             share = f"{share} of the {stage.of}".strip()
         lines.append((stage.name, show(stage.before), show(stage.after), share))

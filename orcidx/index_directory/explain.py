@@ -31,7 +31,7 @@ from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import last_evaluated
 from orcidx.scanner.scan import Scan
-from orcidx.spellings import counted, size_text
+from orcidx.spellings import counted, share_text, size_text
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
@@ -202,15 +202,16 @@ class DirectoryExplanation(Summary):
         )
 
     def sections(self) -> Iterator[Section]:
-        stages = [(one.name, one.before, one.after, _share(one.after, one.before), one.of) for one in self.funnel]
+        stages = [(one.name, one.before, one.after, share_text(one.after, one.before), one.of) for one in self.funnel]
         yield Section("funnel", stages, ("", "before", "after", "left", "of"))
         rows = self.funnel[1].before
-        skipped = [(name, count, _share(count, rows)) for name, count in self.skipped_by.items()]
+        skipped = [(name, count, share_text(count, rows)) for name, count in self.skipped_by.items()]
         yield Section(
             "skipped rows, by the evidence that ruled them out first", skipped, ("evidence", "rows", "of all")
         )
         alone = [
-            (one.name, one.files, one.skipped_files, one.kept_rows, _share(one.kept_rows, rows)) for one in self.alone
+            (one.name, one.files, one.skipped_files, one.kept_rows, share_text(one.kept_rows, rows))
+            for one in self.alone
         ]
         headers = ("evidence", "files with it", "files skipped", "rows left", "of all")
         yield Section("each evidence alone", alone, headers)
@@ -245,10 +246,6 @@ class DirectoryExplanation(Summary):
             "index_bytes": self.index_bytes,
             "files": self.files.to_pylist(),
         }
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.3g} %" if whole else ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from orcidx.errors import InvalidQuery
 from orcidx.orc.metadata import TypeKind
 from orcidx.orc.types import UNNAMED, OrcType, Path
+from orcidx.spellings import nearest
 
 __all__ = ["Projection", "find_columns", "project"]
 
@@ -60,10 +60,8 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
             return routes
     text = path if isinstance(path, str) else ".".join(path)
     known = [node.dotted for node in root.walk() if node.path]
-    near = difflib.get_close_matches(text, known, 1, 0.5) or difflib.get_close_matches(
-        text.lower(), [name.lower() for name in known], 1, 0.5
-    )
-    hint = f"; did you mean {next(name for name in known if name.lower() == near[0].lower())!r}?" if near else ""
+    near = nearest(text, known)
+    hint = f"; did you mean {near!r}?" if near else ""
     raise InvalidQuery(f"there is no column {text!r}{hint}")
 
 

@@ -3,7 +3,6 @@ and the options of the format."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from orcidx.paimon.body import Body
 from orcidx.paimon.data_types import DataType, as_data_type
 from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import KeyColumn, key_column
+from orcidx.spellings import nearest
 
 __all__ = ["FORMATS", "Builder", "Format", "build_index", "open_builder", "parse_size", "read_index"]
 
@@ -184,8 +184,8 @@ def open_builder(kind: str, data_type: DataType | str, options: Mapping[str, Any
     arguments: dict[str, Any] = {}
     for name, value in (options or {}).items():
         if name not in chosen.options:
-            near = difflib.get_close_matches(name, chosen.options, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(chosen.options) or 'none'}"
+            near = nearest(name, chosen.options)
+            hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(chosen.options) or 'none'}"
             raise InvalidQuery(f"a {kind} index has no option {name!r}{hint}")
         argument, parse = chosen.options[name]
         arguments[argument] = parse(name, value)

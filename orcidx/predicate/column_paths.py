@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import nearest
 
 __all__ = ["Path", "resolve_asked", "resolve_column", "resolve_column_or_text"]
 
@@ -88,10 +88,8 @@ def _unknown(name: str, schema: pa.Schema) -> InvalidQuery:
         if name.startswith(f"{other}.") and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
             text = f"{name!r} is inside a list or a map ({other} is {kind}): predicates can only test fields of structs"
             return InvalidQuery(text, column=name)
-    near = difflib.get_close_matches(name, known, 1, 0.6)
-    near += [other for other in known if other.casefold() == name.casefold()]
-    if near:
-        return InvalidQuery(f"no column {name!r}; did you mean {near[0]!r}?", column=name)
+    if near := nearest(name, known):
+        return InvalidQuery(f"no column {name!r}; did you mean {near!r}?", column=name)
     listed = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
     return InvalidQuery(f"no column {name!r}; the columns are {listed}", column=name)
 

@@ -18,7 +18,7 @@ from orcidx.errors import ValueOutOfRange
 from orcidx.orc.calendars import GREGORIAN_START
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
-from orcidx.predicate import BoundLeaf, Constant, External, Leaf, Op, Predicate, all_of, bind, resolve_column
+from orcidx.predicate import BoundLeaf, Constant, External, Leaf, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.char_leaf import CharLeaf
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import NANOS
@@ -114,7 +114,7 @@ class _Translator:
             table = next(child for child in table.type.fields if child.name == name)
             file = next((child for child in file.type.fields if child.id == table.id), None)
         if file is None:
-            return _of_null(leaf)
+            return leaf.of_null()
         if self._differs_in_file(table.type) or not _compares_alike(file.type, table.type):
             return None
         if self.is_orc and table.type.root == "DATE" and self._has_old_day(leaf):
@@ -126,13 +126,6 @@ class _Translator:
             return Constant(True)
         # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
         return CharLeaf(path, leaf.op, leaf.literals, leaf.negated, file.type.length)
-
-
-def _of_null(leaf: Leaf) -> Constant:
-    """The result of a leaf for a column that is null in every row."""
-    if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.literals[0] is None):
-        return Constant(not leaf.negated)
-    return Constant(leaf.negated if leaf.op is Op.EQ_NULL_SAFE else None)
 
 
 def _compares_alike(file: DataType, table: DataType) -> bool:

@@ -3,7 +3,6 @@ skip files."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.spark_columns import spark_column
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
+from orcidx.spellings import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -103,9 +103,6 @@ def check_asked_columns(query: Query, frame: DataFrame) -> None:
     known = {query.folded(name) for name in names}
     for one in query.columns:
         if query.folded(one) not in known:
-            raise InvalidQuery(f"the schema has no column {one!r}{_nearest(one, names)}", column=one)
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"
+            near = nearest(one, names)
+            hint = f"did you mean {near!r}?" if near else f"the columns are {', '.join(names[:20])}"
+            raise InvalidQuery(f"the schema has no column {one!r}; {hint}", column=one)

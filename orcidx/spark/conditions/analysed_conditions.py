@@ -141,7 +141,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], *, collated: frozense
         return Condition(_ANY, columns, "it uses more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
+    parts, named = analysed_conjuncts(before), _named_by(before, columns)
     reasons = _untestable_reasons(condition, parts, columns)
     untestable = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
@@ -171,7 +171,7 @@ def pushed_predicate(
         return _ANY, False, columns, False
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
+    parts, named = analysed_conjuncts(before), _named_by(before, columns)
     of_files = any(_name(node) in _OF_FILES for node in before)
     reasons = _untestable_reasons(condition, parts, columns)
     if None not in reasons:
@@ -198,7 +198,7 @@ def _testable_predicate(
     )
 
 
-def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
+def _named_by(nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
     """The columns that a condition names. If the condition has a subquery, whose columns are not in the JSON, the
     result has all columns."""
     is_told = not any("Subquery" in _name(one) or _name(one) in _QUERIES for one in nodes)

@@ -10,7 +10,6 @@ import json
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from orcidx.spark.query.read_task import ReadTask
 from orcidx.spark.query.table_notes import warned_of
 from orcidx.spark.query.worker_errors import without_traceback
 from orcidx.spark.types.spark_types import arrow_schema_of, json_of_schema
+from orcidx.spellings import nearest
 from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
@@ -89,9 +89,9 @@ class OrcidxDataSource(DataSource):
         options = {name.lower(): value for name, value in self.options.items()}
         for name in options:
             if name not in OPTIONS and not name.startswith("storage."):
-                near = get_close_matches(name, OPTIONS, 1)
+                near = nearest(name, OPTIONS)
                 known = f"the options are {', '.join(OPTIONS)} and storage.NAME"
-                raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near[0]!r}?" if near else known))
+                raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near!r}?" if near else known))
         if options.get("engine", "auto") not in ("auto", "orcidx"):
             raise InvalidQuery(
                 f"the option engine must be 'auto' or 'orcidx', not {options['engine']!r}: a data source in Python "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,8 +39,8 @@ def options_of_reader(options: Mapping[str, object] | None) -> dict[str, str]:
     for name, value in options.items():
         known = names.get(str(name).casefold())
         if known is None:
-            close = difflib.get_close_matches(str(name).casefold(), names, 1)
-            hint = f"did you mean {names[close[0]]!r}?" if close else f"the options are {', '.join(_KNOWN)}"
+            near = nearest(str(name), _KNOWN)
+            hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(_KNOWN)}"
             raise InvalidQuery(f"Spark's ORC reader has no option {name!r}; {hint}")
         found[known] = _text(known, value)
     return found
