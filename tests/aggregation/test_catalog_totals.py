@@ -1,5 +1,5 @@
-"""Totals from the catalog of a directory equal the totals of its files, and the catalog is used where it proves
-them."""
+"""Totals that come from a directory's catalog equal the totals of the files. The catalog is used for all totals that it
+proves."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_they_equal_those_of_the_files(directory: Path, where: Any, by: Any) -> 
     ids=str,
 )
 def test_two_spellings_of_a_column(tmp_path: Path, asked: dict[str, str]) -> None:
-    """The catalog must prove the totals of all spellings of a column. It proves no sum beyond 64 bits, no maximum of
-    long texts, and no totals of NaN."""
+    """A query names one column in two spellings. The catalog is used only if it proves the totals of both. It cannot
+    prove a sum beyond 64 bits, a maximum of long texts, or totals of a column with NaN."""
     for number in range(2):
         columns = {"Big": [2**62] * 3, "Text": ["a", "b", "c" * 3000], "x": [1.5, 2.5, float("nan")]}
         orcidx.write_table(pa.table(columns), tmp_path / f"{number}.orc")
@@ -129,7 +129,7 @@ def test_a_range_opens_the_files_at_its_ends(directory: Path, saves: Callable[..
 @pytest.mark.levels("counts without arrays", "file statistics")
 def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> None:
     """The catalog shows that some files match the condition as a whole. ``count_rows`` of a dataset does not open these
-    files. A scanner opens them."""
+    files, but a scanner does."""
     copy = tmp_path / "events"
     shutil.copytree(directory, copy)
     rows = orcidx.dataset(copy)
@@ -145,14 +145,14 @@ def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> Non
 
 
 def test_values_that_are_no_values_are_read(directory: Path) -> None:
-    """The files are read for sums of floats, for strings that the catalog cuts, and where a column is missing or has
-    another type."""
+    """The catalog does not prove sums of floats, the maximum of strings that it cuts, or totals of a file without the
+    column. It proves totals of a column that has a narrower integer type in one file."""
     assert "catalog" not in origins(orcidx.aggregate(directory, {"f": "sum(f)"}))
     cut = orcidx.aggregate(directory, {"s": "max(s)"})
     assert origins(cut).get("catalog", 0) < 480
     assert origins(orcidx.aggregate(directory, {"d": "sum(d)"}))["catalog"] == 11 * 40
     wide = orcidx.aggregate(directory, {"i": "sum(i)"})
-    assert origins(wide)["catalog"] == 480, "an integer that is narrower in one file"
+    assert origins(wide)["catalog"] == 480, "one file stores a narrower integer"
 
 
 def test_files_with_a_selection_are_read(directory: Path) -> None:
@@ -176,7 +176,7 @@ def test_files_that_changed_are_read(tmp_path: Path, saves: Callable[..., bool])
     facts = json.loads(found.schema.metadata[b"orcidx"])
     assert facts["rows"] == {"catalog": 120, "file statistics" if saves("totals from statistics") else "decoded": 20}
     assert any("changed after" in note for note in facts["notes"])
-    assert scan.aggregate({"n": "count(*)"})["n"][0].as_py() == 3 * 40 + 17, "listed before, and asked for now"
+    assert scan.aggregate({"n": "count(*)"})["n"][0].as_py() == 3 * 40 + 17, "the scan keeps its old listing"
 
 
 @pytest.mark.parametrize("options", [{"row_index": False}, {"utf8": "replace"}, {"match": "position"}])

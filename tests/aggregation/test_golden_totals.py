@@ -1,4 +1,5 @@
-"""Random totals of the golden ORC files, which old and other writers made, are compared with totals of their rows."""
+"""Compares random totals of the golden ORC files with totals of their rows. Many writers made these files, including
+old versions."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Columns:
             self.values[name] = forms(table[name], char=kinds[name].kind is TypeKind.CHAR)
 
     def condition(self, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """A range of a column between the values of two rows, and the numbers of the rows in it."""
+        """Returns a condition and the numbers of the rows that match. The condition is a range whose ends are the
+        values of two rows."""
         name = str(rng.choice(sorted(self.values)))
         first, second = (int(row) for row in rng.integers(0, self.rows, 2))
         ends = self.values[name][first], self.values[name][second]

@@ -33,8 +33,7 @@ def written(table: pa.Table, **options: Any) -> bytes:
 def aggregated(
     table: pa.Table, spec: Any, asked: dict[str, str], by: Any = None, where: Any = None, **more: Any
 ) -> Any:
-    """Returns the rows of the result, and what its metadata says, such as where the totals of how many rows came
-    from."""
+    """Returns the rows of the result, and the facts in its metadata, such as the number of rows that were decoded."""
     data = written(table)
     index = build_file_index(table, spec) if isinstance(spec, dict) else spec
     with orcidx.open(data) as file:
@@ -70,7 +69,8 @@ def test_rows_that_match_and_are_not_deleted(saves: Callable[..., bool]) -> None
 
 
 def test_slices_of_codes_are_never_added_up() -> None:
-    """A range-bitmap stores codes: those of [10, 1000, 10, 7] add up to 4, which is no sum of values."""
+    """A range-bitmap stores codes instead of values. The codes of [10, 1000, 10, 7] add up to 4, which is not the sum
+    of the values."""
     table = pa.table({"v": [10, 1000, 10, 7]})
     found, facts = aggregated(table, {"range-bitmap": {"v": {}}}, {"s": "sum(v)", "a": "avg(v)"}, selection=[0, 1, 2])
     assert found == [{"s": Decimal(1020), "a": 340.0}]
@@ -116,7 +116,7 @@ def test_text_that_is_read_otherwise_proves_nothing(key: bytes, kind: str, messa
 
 @pytest.mark.parametrize("smallest", [0, 5])
 def test_bit_slices_count_from_the_smallest_of_their_part(smallest: int) -> None:
-    """Java writes 0 as the smallest value, but readers accept any number."""
+    """Each part of a BSI stores its smallest value. Java always writes 0 there, but readers accept any number."""
     numbers, negative = [5, 9, 12], [6, 5]
     contents = Contents(6, part(numbers, smallest, 0), part(negative, smallest, 3))
     index = totals_of(bsi.BsiIndex(bsi.write(contents), "INT"))
@@ -186,7 +186,7 @@ def test_an_index_of_another_type_proves_nothing() -> None:
 
 
 def wrong_indexes() -> list[Any]:
-    """Indexes that break their format or contradict the file: (what is wrong, index of ``v``)."""
+    """Returns indexes of ``v`` that break their format or contradict the file. The id of each says what is wrong."""
     beyond = Contents(3, part([1 << 40, 2, 3], 0, 0), None)
     twice = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0, 1]), BitMap([1])))
     lost = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0]), BitMap([1])))

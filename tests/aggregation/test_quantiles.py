@@ -1,4 +1,5 @@
-"""``quantile_disc`` returns the value at a place in the order. It uses decoded values, bit slices or bitmaps."""
+"""``quantile_disc`` returns the value at a given position of the sorted values. The value comes from decoded values,
+bit slices or bitmaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics that are not exact values: bounds, or numbers that are wrong, lost or too wide.
+"""Some statistics are not exact values. They are only bounds, or they are wrong, missing, or too large for the type.
 
 In each case the rows are decoded. A naive reader would return the statistics as the result.
 """
@@ -53,7 +53,7 @@ def scaled(value: Any, scale: int) -> int | None:
 
 
 def typed(kind: int, change: Callable[[Message], None]) -> Callable[[Message], None]:
-    """Returns a change of the part of the statistics that is specific to a type."""
+    """Returns a function that applies ``change`` to the type-specific part of a ColumnStatistics message."""
 
     def edit(statistics: Message) -> None:
         for item in statistics.all(kind):
@@ -125,7 +125,7 @@ def test_a_sum_that_may_have_overflowed() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_integers_that_are_lost(number: int) -> None:
-    """A missing sum means neither zero nor an overflow."""
+    """A missing sum proves neither that the sum is zero nor that it overflowed."""
     data = edit_statistics(write(NUMBERS), 1, lost(INTEGERS, number))
     assert aggregated(data, ASKED) == (RIGHT, {"decoded": 300})
 
@@ -148,14 +148,14 @@ def test_decimals(change: Any, asked: str, right: Decimal) -> None:
 
 
 def test_sums_of_decimals_of_java_are_decoded_though_they_are_plausible() -> None:
-    """This is ``mix.orc`` of notes/statistics-as-values.md. Java added a repeated vector only once, but the wrong sum
-    still lies between count * minimum and count * maximum. The test writes the file with orcidx, and puts Java's writer
-    number and Java's sum into it."""
+    """Java's writer adds the value of a repeating vector only once, so its sum is wrong. But the sum still lies between
+    count * minimum and count * maximum. The test writes the file with orcidx, and puts Java's sum and Java's writer
+    number into it."""
     values = [Decimal("1.25")] * 1024 + [Decimal("0.00"), Decimal("2000.00")]
     table = pa.table({"v": pa.array(values, pa.decimal128(18, 2))})
     changed = edit_statistics(write(table), 1, text(DECIMALS, 3, "2001.25"))
     found, rows = aggregated(changed, {"s": "sum(v)"})
-    assert (found["s"], rows) == (Decimal("2001.25"), {"file statistics": 1026}), "of C++ it would be a value"
+    assert (found["s"], rows) == (Decimal("2001.25"), {"file statistics": 1026}), "the sum of another writer is used"
     java = by_java(changed)
     assert aggregated(java, {"s": "sum(v)"}) == ({"s": Decimal("3280.00")}, {"decoded": 1026})
     assert aggregated(java, {"lo": "min(v)", "c": "count(v)"})[1] == {"file statistics": 1026}
@@ -189,7 +189,7 @@ def test_sums_of_floats_and_the_sign_of_zero(change: Any) -> None:
 
 
 def test_a_minimum_beside_nan_is_decoded() -> None:
-    """Java's minimum ignores the values before a NaN. A missing sum may have been NaN, too."""
+    """Java's minimum ignores all values before a NaN. If the sum is missing, a NaN may be the reason."""
     table = pa.table({"v": [3.0, float("nan"), 5.0]})
     data = edit_statistics(write(table), 1, double(1, 5.0))
     assert aggregated(data, {"lo": "min(v)"}) == ({"lo": 3.0}, {"decoded": 3})
@@ -209,8 +209,8 @@ def test_texts_that_are_cut() -> None:
 
 
 def test_counts_of_fields_of_nulls_and_of_lists() -> None:
-    """The count of a struct field must not include the null structs. Below a list, values are not rows, so no total of
-    them can be asked for."""
+    """The count of a struct field must not include the null structs. The values inside of a list are not rows, so a
+    query cannot ask for their totals."""
     table = pa.table({"s": [{"v": 1}, None, {"v": None}], "l": [[1, 2], [], None]})
     found, rows = aggregated(write(table), {"f": "count(s.v)", "s": "count(s)", "x": "sum(s.v)"})
     assert (found, rows) == ({"f": 1, "s": 2, "x": Decimal(1)}, {"file statistics": 3})

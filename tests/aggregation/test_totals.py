@@ -1,4 +1,5 @@
-"""Totals: random ones against a reference, inexact statistics, types of the results, and where totals come from."""
+"""Random totals are compared with a reference. Other tests are about inexact statistics, the types of the results, and
+where totals come from."""
 
 from __future__ import annotations
 
@@ -110,7 +111,7 @@ def test_bounds_of_floats_are_rounded_as_the_values_are(saves: Callable[..., boo
     found = orcidx.aggregate(data, {"m": "min(v)", "s": "sum(v)"})
     assert found["m"][0].as_py() == float(np.float32(0.1))
     assert found["s"][0].as_py() == float(np.float32(0.1)) * 3
-    assert origins(found) == {"decoded": 3}, "no sum of floats is believed"
+    assert origins(found) == {"decoded": 3}, "recorded sums of floats are not used"
     if saves("totals from statistics"):
         assert origins(orcidx.aggregate(data, {"m": "min(v)"})) == {"file statistics": 3}
 
@@ -124,7 +125,7 @@ def test_times_are_decoded() -> None:
     with orcidx.open(data) as file:
         recorded = file.statistics("t").minimum_nanos
     assert recorded is not None
-    assert recorded < moment.astype(np.int64), "the bound is loose on purpose"
+    assert recorded < moment.astype(np.int64), "the recorded bound is not the minimum"
 
 
 @pytest.mark.parametrize("values", [[0.0, -0.0], [-0.0, -0.0]])

@@ -1,9 +1,11 @@
 """Random aggregations of random files of every writer, compared with totals in Python's own integers and fractions.
 
 ``predicate_oracle`` says which rows match. Their values are read without a condition. Half of the files are read as if
-they were large. Run the long check by hand:
-``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``; ``--java N`` adds
-files of ORC Java, which ``--pool FOLDER`` keeps. ``test_totals.py`` runs a short check.
+they were large. ``test_totals.py`` runs a short check. Run the long check by hand:
+
+``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``
+
+``--java N`` adds N files of ORC Java. ``--pool FOLDER`` keeps these files in a folder.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Tally:
-    """Counts of what was done. ``origins``: the number of rows for each place that their totals came from."""
+    """Counts of what was done. ``origins``: for each origin of totals, the number of rows."""
 
     files: Counter[str] = field(default_factory=Counter)
     questions: int = 0
@@ -88,8 +90,8 @@ def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> A
 
 
 def quantile(known: list[Any], share: Fraction, nan: str) -> Any:
-    """Returns the value at place ceil(share * count). NaN is the largest value, or is used only if there is no
-    other."""
+    """Returns the value at place ceil(share * count). If ``nan`` is "largest", NaN is the largest value. Otherwise NaN
+    is used only if all values are NaN."""
     numbers = sorted(value for value in known if value is not NAN)
     if nan == "largest" or not numbers:
         numbers += [NAN] * (len(known) - len(numbers))
@@ -132,7 +134,7 @@ def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> A
     types = paimon_types(root.names, root.children)
     for name in table.column_names:
         if pa.types.is_timestamp(table.schema.field(name).type) and types.get(name) == "BIGINT":
-            continue  # a timestamp without zone of Spark, stored as BIGINT: only the reader knows that it is no number
+            continue  # Spark stores a timestamp without zone as BIGINT, which an index treats as a number
         for kind in ("bitmap", "bsi", "range-bitmap"):
             if name in types and rng.random() < 0.5 and takes(kind, types[name]):
                 options = {"version": int(rng.integers(1, 3))} if kind == "bitmap" else {}
@@ -154,7 +156,7 @@ def takes(kind: str, sql: str) -> bool:
 
 
 class Asker:
-    """Asks random questions of one file."""
+    """Computes random totals of one file, with random conditions, and compares them with the expected totals."""
 
     def __init__(self, written: Written, rng: np.random.Generator) -> None:
         self.written = written
@@ -175,7 +177,7 @@ class Asker:
         self.index = make_index(table, written, rng)
 
     def ask(self, tally: Tally) -> str | None:
-        """Asks one question. Returns what is wrong with the answer, or None."""
+        """Runs one random query. Returns a text that describes the error, or None if the result is right."""
         rng = self.rng
         predicate = None if rng.random() < 0.2 else make_predicate(rng, self.paths)
         nan = "ieee" if rng.random() < 0.6 else "largest"
@@ -240,7 +242,7 @@ class Asker:
 
 
 def call(function: str, path: tuple[str, ...] | None) -> str:
-    """Returns the text with which this function of this column is requested."""
+    """Returns the text that requests a total, such as ``sum(a.b)``."""
     name, _, share = function.partition(":")
     return f"{name}({'*' if path is None else '.'.join(path)}{f', {share}' if share else ''})"
 
@@ -253,7 +255,7 @@ def _takes(function: str, kind: pa.DataType) -> bool:
 
 
 def check_file(written: Written, rng: np.random.Generator, questions: int, tally: Tally) -> list[str]:
-    """Asks random questions about one file. Returns what went wrong."""
+    """Runs random queries on one file. Returns a text for each wrong result."""
     with as_if_large() if rng.random() < 0.5 else nullcontext():
         asker = Asker(written, rng)
         answers = [asker.ask(tally) for _ in range(questions)]
@@ -278,7 +280,8 @@ WRITERS = (by_pyarrow, by_pyorc, by_orcidx)
 
 
 def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Checks files of pyarrow, pyorc and orcidx in turn, until all are done or time is up. Returns what went wrong."""
+    """Checks files of pyarrow, pyorc and orcidx in turn, until all are done or time is up. Returns the texts of the
+    errors."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number in files:
@@ -292,7 +295,8 @@ def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float
 
 
 def make_pool(spark: Any, folder: Path, files: int, seed: int) -> None:
-    """Writes files with ORC Java, ten by Spark and ten from vectors in turn, each with a pickle of what was written."""
+    """Writes files with ORC Java: ten with Spark, ten from vectors, and so on. A pickle beside each file has the
+    expected values."""
     vectors = VectorWriter(spark)
     for number in range(0, files, BATCH):
         rng = np.random.default_rng([seed, 1 << 40, number])
@@ -304,7 +308,7 @@ def make_pool(spark: Any, folder: Path, files: int, seed: int) -> None:
 
 
 def run_pool(folder: Path, questions: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Checks the files of a pool, until all are done or time is up. Returns what went wrong."""
+    """Checks the files of a pool, until all are done or time is up. Returns the texts of the errors."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number, path in enumerate(sorted(folder.glob("*.pickle"))):
@@ -332,8 +336,8 @@ def main() -> int:
     words.add_argument("--questions", type=int, default=150)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
-    words.add_argument("--java", type=int, default=0, help="files of ORC Java besides")
-    words.add_argument("--pool", type=Path, help="keep those here; a folder that has some is asked as it is")
+    words.add_argument("--java", type=int, default=0, help="the number of additional files of ORC Java")
+    words.add_argument("--pool", type=Path, help="the folder for these files; existing files in it are used")
     asked = words.parse_args()
     tally = Tally()
     wrong: list[str] = []
