@@ -22,7 +22,7 @@ from goldens import FIXTURES, GOLDEN_ORC, GOLDEN_PAIMON
 import orcidx
 
 LARGEST = 140_000
-"""Bytes of the largest sample. Larger samples find nothing more, and make a case slow."""
+"""The size of the largest sample in bytes. Larger samples find no further errors, and make a case slow."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sample:
 
 @cache
 def corpus() -> list[Sample]:
-    """Returns all samples in a fixed order. Golden files are included where they are present. Do not change the
+    """Returns all samples in a fixed order. Golden files are included if they are present. Callers must not change the
     list."""
     samples = [*_golden_orc(), *_by_pyarrow(), *_by_pyorc(), *_by_orcidx()]
     for root in (FIXTURES / "paimon", GOLDEN_PAIMON):

@@ -45,7 +45,8 @@ SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, 
 
 @dataclass(frozen=True)
 class Number:
-    """Identifies a case of a seed. With a kind, the same number means another case than without a kind."""
+    """Identifies a case of a seed. A number with a kind, and the same number without a kind, identify different
+    cases."""
 
     number: int
     kind: str | None = None
@@ -110,7 +111,7 @@ def samples_of(kind: str | None = None) -> list[Sample]:
 def work(seed: int) -> None:
     """Runs a worker. Each input line has the number of a case and, if the case has one, a kind. Each output line has a
     result."""
-    corpus()  # its memory counts as held before the first case
+    corpus()  # loaded first, so that its memory does not count in a case
     if not SANITIZED:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30),) * 2)

@@ -1,9 +1,9 @@
-"""Small files that claim to hold much: functions that make ORC files of at most 1 MB.
+"""Functions that make small hostile ORC files, of at most 1 MB. Such a file claims to contain much more data.
 
 A naive reader takes seconds and gigabytes for such a file.
 
 Each function takes ``scale``, a number from 0 to 1, which reduces what the file claims. So a test run can read a
-smaller file of the same shape. All compression is zstd, which packs 128 KiB of one byte into four bytes.
+smaller file of the same shape. The compression is zstd, with which 128 KiB of one repeated byte take four bytes.
 """
 
 from __future__ import annotations

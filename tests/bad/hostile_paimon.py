@@ -1,4 +1,4 @@
-"""Small Paimon files that claim to hold much: bodies of indexes, containers, deletion vectors, Puffin files.
+"""Small Paimon files that claim to contain much data: bodies of indexes, containers, deletion vectors, Puffin files.
 
 A function makes each file. ``Attack`` says what a user does with it and what the result is: "accepted", or a pattern of
 the error.

@@ -1,4 +1,4 @@
-"""Small files of tables and index directories that claim to hold much: manifests, snapshots, schemas, catalogs,
+"""Small files of tables and index directories that claim to contain much data: manifests, snapshots, schemas, catalogs,
 splits."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def a_snappy_block_that_claims_much() -> bytes:
 
 @attack(ask_avro, "accepted")
 def many_blocks() -> bytes:
-    """There are many small blocks. A reader once allocated the size of the largest block for each of them."""
+    """There are many small blocks. A reader must not allocate the size of the largest block for each of them."""
     return avro(_ONE_BYTE, [(1, zstandard.compress(b"\0"))] * 20_000, "zstandard")
 
 
@@ -132,7 +132,8 @@ def an_array_of_a_negative_count() -> bytes:
 
 @attack(ask_avro, _MEMORY)
 def nulls_that_double() -> bytes:
-    """Each type names the one below it twice. So each level has twice as many values, and no value takes a byte."""
+    """Each type has two fields of the previous type. So each level doubles the number of values, and the values take no
+    bytes."""
     fields, kind = [{"name": "a", "type": "long"}], "null"
     for level in range(28):
         two = [{"name": name, "type": kind} for name in "lr"]
@@ -143,8 +144,8 @@ def nulls_that_double() -> bytes:
 
 @attack(ask_avro, "nested more than 32 levels deep")
 def types_that_name_each_other() -> bytes:
-    """The types are defined side by side, but each names the one before it, so values are nested 8,000 levels deep.
-    fastavro's C code crashed the process."""
+    """The types are defined side by side, but each has a field of the previous type, so values are nested 8,000 levels
+    deep. With such types, fastavro's C code crashes the process."""
     fields, kind = [], "int"
     for level in range(8_000):
         one = {"type": "record", "name": f"t{level}", "fields": [{"name": "l", "type": kind}]}
@@ -239,7 +240,7 @@ def schema_of_a_wide_row() -> bytes:
 
 @attack(ask_schema, "twice in its partitionKeys")
 def schema_of_many_keys() -> bytes:
-    """The schema has many partition keys. A reader once searched all columns for each of them."""
+    """The schema has many partition keys. A reader must not search all columns for each of them."""
     fields = [{"id": i, "name": f"c{i}", "type": "INT"} for i in range(12_000)]
     return _schema(fields=fields, partitionKeys=["c11999"] * 40_000)
 
@@ -349,8 +350,7 @@ def split_of_a_deep_predicate() -> bytes:
 
 @attack(predicate_from_json_text, "nested more than 100 levels deep")
 def predicate_that_is_deep() -> bytes:
-    """The predicate is deeply nested. It was once accepted, and evaluated for every row group with a stack frame for
-    each level."""
+    """The predicate is deeply nested. If it were accepted, its evaluation would need a stack frame for each level."""
     leaf = '{"column":["a"],"op":"GT","literals":[1],"negated":false}'
     return (f'{{"and":[{leaf},' * 300 + leaf + "]}" * 300).encode()
 

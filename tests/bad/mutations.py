@@ -1,4 +1,5 @@
-"""Ways to damage bytes. Each takes the bytes, another sample of the same kind, and a seeded source of choices."""
+"""Ways to damage bytes. Each function takes the bytes, another sample of the same kind, and a random generator with a
+seed."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def inside_orc(data: bytes, other: bytes, random: Random) -> bytes:
 
 
 def inside_deletion_vector(data: bytes, other: bytes, random: Random) -> bytes:
-    """Damages the body of the first entry of an index file and gives it the size and checksum that fit."""
+    """Damages the body of the first entry of an index file, and corrects the entry's size and checksum."""
     size = int.from_bytes(data[1:5], "big")
     body = data[5 : 5 + size]
     if not body or len(body) < size:

@@ -49,8 +49,8 @@ class OrcParts:
         return cls(stripes, unframe(data[metadata_at:footer_at], codec, block), footer, postscript)
 
     def to_bytes(self) -> bytes:
-        """Returns the file again. Every stream and message is in original (not compressed) chunks, and all lengths
-        fit."""
+        """Returns the bytes of the file. Every stream and message is in original (not compressed) chunks, and all
+        lengths are correct."""
         codec, block = self.postscript.int(2), max(1, self.postscript.int(3, 262144))
         out = bytearray(b"ORC")
         self.footer.fields = [item for item in self.footer.fields if item.number != 3]

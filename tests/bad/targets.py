@@ -1,4 +1,5 @@
-"""What the fuzzer does with damaged bytes: everything that a user would do, up to a number of rows."""
+"""The functions that the fuzzer calls with damaged bytes. They read the bytes in all ways that users have, up to a
+number of rows."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
             rows += batch.num_rows
             if rows > MOST_ROWS:
                 break
-    # A local file is read by other code than a bytes object. All workers can use this name, because each worker has
-    # its own working directory.
+    # The data is read again as a local file, because local files are read by different code. All workers can use this
+    # name, because each worker has its own working directory.
     path = Path("damaged.orc")
     path.write_bytes(data)
     with orcidx.open(path) as file:
@@ -104,7 +105,7 @@ def read_container(data: bytes, facts: Mapping[str, Any]) -> None:
                 strict.evaluate(where)
             except CorruptFile:
                 continue
-            assert not damaged, f"strict reading passes over {damaged}"
+            assert not damaged, f"strict reading accepts {damaged}"
 
 
 def read_deletion_vectors(data: bytes, facts: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ def small_file(compression: pyorc.CompressionKind) -> bytes:
 
 
 def outcome(data: bytes) -> str:
-    """Reads everything, and a few rows by the indexes. Returns what happens."""
+    """Reads all rows, and a few rows with the indexes. Returns "accepted" or the name of the error."""
     try:
         with orcidx.open(data) as file:
             for where in (None, "n = 25"):

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, and tests that it reports other errors and too much memory."""
+"""Runs the fuzzer for a short time. Other tests check that it reports unexpected errors and excessive use of memory."""
 
 import io
 from random import Random

@@ -1,4 +1,5 @@
-"""The cost to open, explain and count small files that claim to hold much, and to read a batch of them, is bounded."""
+"""The cost of small files that claim to contain much data is bounded. The tests measure the cost of opening,
+explaining, counting, and reading one batch."""
 
 import json
 import os
@@ -84,7 +85,7 @@ process."""
 
 @pytest.fixture(scope="module", autouse=True)
 def warmed() -> None:
-    """Loads all modules. They are loaded at their first use, which must not count as the cost of a file."""
+    """Loads all modules, because the time to load them must not count as the cost of a file."""
     warm()
 
 

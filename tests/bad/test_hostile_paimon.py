@@ -1,4 +1,4 @@
-"""The cost to read and to query small Paimon files that claim to hold much is bounded."""
+"""Small Paimon files that claim to contain much data can be read and queried at a bounded cost."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A BLOOM_FILTER stream. Input: the message."""
+"""Fuzzes the reader of BLOOM_FILTER streams. The input is the message."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

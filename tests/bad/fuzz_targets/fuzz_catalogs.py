@@ -1,4 +1,4 @@
-"""The catalog of an index directory. Input: the ORC file, or the content of its metadata."""
+"""Fuzzes the reader of an index directory's catalog. The input is the ORC file, or the content of its metadata."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A whole Paimon file index: the container and what is in it. Input: the file."""
+"""Fuzzes the reader of a whole Paimon file index: the container and the indexes in it. The input is the file."""
 
 import pyarrow as pa
 from bad.fuzz_targets.harness import fuzz, instrumented

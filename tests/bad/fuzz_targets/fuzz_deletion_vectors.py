@@ -1,6 +1,6 @@
-"""Deletion vectors: entries, index files, Puffin files; hash indexes. Input: which of these, then the bytes.
+"""Fuzzes the readers of deletion vectors, Puffin files and hash indexes. The input is the kind, followed by the bytes.
 
-The target corrects the checksums, because a fuzzer never finds right ones.
+The target corrects the checksums, because a fuzzer does not find valid checksums.
 """
 
 import zlib

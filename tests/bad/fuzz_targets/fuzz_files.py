@@ -1,4 +1,4 @@
-"""A whole ORC file, read and explained. Input: the file."""
+"""Reads a whole ORC file, and explains a scan of it. The input is the file."""
 
 import itertools
 

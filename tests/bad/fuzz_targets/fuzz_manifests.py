@@ -1,4 +1,4 @@
-"""Paimon's manifests in Avro. Input: the file."""
+"""Fuzzes the reader of Paimon's manifests in Avro. The input is the file."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

@@ -1,4 +1,4 @@
-"""One body of a Paimon file index. Input: its kind and type, then the body."""
+"""Fuzzes the reader of one body of a Paimon file index. The input is its kind and type, followed by the body."""
 
 import pyarrow as pa
 from bad.fuzz_targets.harness import Reader, fuzz, instrumented

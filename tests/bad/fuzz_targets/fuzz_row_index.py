@@ -1,4 +1,5 @@
-"""A ROW_INDEX stream: positions, statistics, and what they prove. Input: the column's type, then the message."""
+"""Fuzzes the reader of ROW_INDEX streams: positions, statistics and bounds. The input is the writer and the column's
+type, followed by the message."""
 
 from bad.fuzz_targets.harness import Reader, fuzz, instrumented
 

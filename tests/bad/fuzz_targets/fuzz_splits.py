@@ -1,4 +1,4 @@
-"""Splits as they are sent, in JSON. Input: the text."""
+"""Fuzzes the reader of splits in JSON, the form in which they are sent. The input is the text."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

@@ -1,4 +1,5 @@
-"""The decoders of streams. Input: the decoder, the pieces, the number of values, where to seek, then the bytes."""
+"""Fuzzes the decoders of streams. The input is the decoder, the codec, the size of the pieces, the number of values,
+and the position to seek to, followed by the bytes."""
 
 import array
 

@@ -1,4 +1,4 @@
-"""A stripe's footer and the places of its streams. Input: the footer's bytes, uncompressed."""
+"""Fuzzes the reader of a stripe's footer, and the places of the streams. The input is the uncompressed footer."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

@@ -1,4 +1,5 @@
-"""The tail of an ORC file: PostScript, footer, types, statistics of file and stripes. Input: the end of a file."""
+"""Fuzzes the reader of an ORC file's tail: PostScript, footer, types, and statistics of file and stripes. The input is
+the end of a file."""
 
 from bad.fuzz_targets.harness import fuzz, instrumented
 

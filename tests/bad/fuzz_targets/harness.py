@@ -21,8 +21,9 @@ RANDOM_BYTES = 4096
 
 @contextlib.contextmanager
 def instrumented(*rooms: str) -> Iterator[None]:
-    """Counts the branches of modules that are imported in this context, if a fuzzer runs. Without names, this holds for
-    all packages of orcidx. Import modules that no input reaches outside of it, so that executions are faster."""
+    """In this context, an import under a fuzzer adds counters of branches to the module. ``rooms`` are the packages to
+    which counters are added. Without names, counters are added to all of orcidx. Modules that do not handle the input
+    are imported outside of this context, because counters make them slower."""
     if "atheris" in sys.modules or _is_main():
         import atheris
 
@@ -46,7 +47,8 @@ def fuzz(one: Callable[[bytes], None]) -> None:
 
 
 class Reader:
-    """Reads numbers from the start of the input. They decide what is done with the rest. At the end it returns 0."""
+    """Reads numbers from the start of the input. A target uses them to decide what it does with the rest. If the input
+    is used up, the numbers are 0."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

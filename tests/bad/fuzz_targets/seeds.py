@@ -1,4 +1,5 @@
-"""Seeds of the targets: python -m bad.fuzz_targets.seeds FOLDER writes FOLDER/NAME/* (with tests/ on PYTHONPATH)."""
+"""The seeds of the fuzz targets. ``PYTHONPATH=tests python -m bad.fuzz_targets.seeds FOLDER`` writes the seeds of the
+target NAME to FOLDER/NAME."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def _parts() -> Iterator[OrcParts]:
 
 
 def _streams(*kinds: int) -> Iterator[bytes]:
-    """Yields decompressed streams of these kinds, or of every data stream if no kind is given."""
+    """Yields decompressed streams of these kinds, or all data streams if no kind is given."""
     for parts in _parts():
         for stripe in parts.stripes[:1]:
             for record, stream in zip(stripe.footer.all(1), stripe.streams, strict=False):
