@@ -100,7 +100,7 @@ def test_explain(orcidx_command, tmp_path):
     assert json.loads(out)["funnel"]
     text = page.read_text()
     assert "Pruning map" in text
-    assert "l_orderkey = 3712" in text, "as it was typed"
+    assert "l_orderkey = 3712" in text, "the page shows the condition as it was typed"
     assert json.loads(out)["where"] == "l_orderkey = 3712"
     assert "http" not in text.replace("http://www.w3.org", "")
 

@@ -57,7 +57,7 @@ def test_debug_keeps_the_exit_code(orcidx_command, words, code):
 
 @pytest.mark.parametrize("words", [["cat"], ["cat", "--json"], ["scan"], ["head", "-n", "30000"]])
 def test_a_closed_pipe_is_no_error(tmp_path, words):
-    """``orcidx cat FILE | head -1`` exited with 1 before."""
+    """If the reader of a pipe closes it early, as in ``orcidx cat FILE | head -1``, the command exits with 0."""
     pyarrow.orc.write_table(pa.table({"id": np.arange(30_000)}), tmp_path / "a.orc")  # more text than a pipe holds
     command, *options = words
     words = [sys.executable, "-P", "-m", "orcidx", command, str(tmp_path / "a.orc"), *options]
@@ -108,7 +108,7 @@ def test_errors_in_sql_name_no_classes(sql, message):
     ids=repr,
 )
 def test_a_missing_object_is_named(raised):
-    """Errors that s3fs raises for an object that is missing or may not be read."""
+    """s3fs raises such errors if an object is missing, or if the user has no permission to read it."""
     told = translated_error(raised, classify(raised), name="s3://bucket/a.orc", what="the tail")
     assert type(told) is type(raised)
     assert "s3://bucket/a.orc" in str(told)

@@ -1,5 +1,5 @@
-"""Commands on files, directories, globs, URLs and standard input. Also, the commands for sizes, streams and checks,
-wide tables, and progress bars."""
+"""Tests of commands on files, directories, globs, URLs and standard input. Also tests the commands for sizes, streams
+and checks, wide tables, and progress bars."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_dv_show(orcidx_command, name):
 
 def test_dv_show_of_billions_of_positions_makes_no_list_of_them(orcidx_command, tmp_path, monkeypatch):
     """The positions are runs that take half a megabyte. As a list of numbers they would take 16 GB."""
-    monkeypatch.setattr(paimon.DeletionVector, "positions", property(lambda vector: pytest.fail("asked for them all")))
+    monkeypatch.setattr(paimon.DeletionVector, "positions", property(lambda vector: pytest.fail("lists all")))
     (tmp_path / "dv").write_bytes(b"\x01" + vector_of_billions_of_rows())
     code, out, _ = orcidx_command("dv", "show", str(tmp_path / "dv"), "--json")
     found = json.loads(out)["vectors"][0]
@@ -244,7 +244,8 @@ def test_table_explain(orcidx_command, tmp_path):
 
 
 def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
-    """The command said "not checked" for columns that the file does not have, and exited with 0."""
+    """If the indexes do not fit the file, the command says what is wrong and exits with 1. This includes indexes of
+    columns that the file does not have."""
     import pyarrow as pa
     from pyarrow import orc
 
@@ -310,7 +311,7 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
 def test_files_that_a_failed_append_leaves_are_named(
     orcidx_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are named in a note of the error. The command printed only the error."""
+    """A note of the error names the files, and the command also prints this note."""
     folder, rows = str(empty_table(tmp_path / "t")), str(tmp_path / "rows.orc")
     orcidx.write_table(pa.table({"id": [1]}), rows)
 
@@ -326,7 +327,7 @@ def test_files_that_a_failed_append_leaves_are_named(
 
 
 def test_an_append_keeps_columns_that_the_first_file_lacks(orcidx_command, tmp_path: Path) -> None:
-    """Such columns were null in all rows."""
+    """The values of a column that the first file lacks come from the other files."""
     names = [str(tmp_path / f"{number}.orc") for number in range(3)]
     at = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
     for name, columns in zip(
@@ -348,7 +349,7 @@ def test_an_append_keeps_columns_that_the_first_file_lacks(orcidx_command, tmp_p
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
 def test_an_append_reads_each_column_in_its_own_unit(orcidx_command, tmp_path: Path, kind) -> None:
-    """If the table stored nanoseconds in one column, years after 2262 were refused in every other column, too."""
+    """A column of nanoseconds ends in the year 2262. This must not limit the years of the other columns."""
     rows = tmp_path / "rows.orc"
     far = pa.array([253_402_300_799_000, -60_000_000_000_000], pa.timestamp("ms"))
     near = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns"))
@@ -365,13 +366,13 @@ def test_an_append_reads_each_column_in_its_own_unit(orcidx_command, tmp_path: P
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
 @pytest.mark.parametrize("first", [1_700_000_000, 253_402_300_799], ids=["near", "after 2262"])
 def test_an_append_drops_no_digits_below_a_microsecond(orcidx_command, tmp_path: Path, words, kind, first) -> None:
-    """The command stored the times without these digits. ``Table.append`` raises an error."""
+    """The command must not drop digits that the column cannot store. It raises an error, as ``Table.append`` does."""
     rows = tmp_path / "rows.orc"
     pyarrow.orc.write_table(pa.table({"at": pa.array([first * 1000, first * 1000 + 5], pa.timestamp("ms"))}), rows)
     folder = str(empty_table(tmp_path / "t", {"at": kind}))
     assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
     whole = rows.read_bytes()
-    nanos = b"\x4e\x01\x00\x2d"  # a run of two numbers of 8 bits: no nanoseconds, and 5 with six zeros
+    nanos = b"\x4e\x01\x00\x2d"  # a run of two 8-bit values: no nanoseconds, and 5 with six zeros
     assert whole.count(nanos) == 1
     rows.write_bytes(whole.replace(nanos, nanos[:3] + b"\x28"))  # 5 without zeros
     code, _, err = orcidx_command("table", "append", folder, str(rows), *words)
@@ -380,7 +381,7 @@ def test_an_append_drops_no_digits_below_a_microsecond(orcidx_command, tmp_path:
 
 
 def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
-    """The library had an option for such tables, but the command line did not."""
+    """The option ``--external-paths`` names the other store. Without the option, the commands refuse the table."""
     memory = fsspec.filesystem("memory")
     folder = PaimonTable(tmp_path / "t")
     folder.schema({0: ("a", "INT")})
@@ -406,7 +407,7 @@ def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_pa
 
 
 def test_index_check_holds_no_python_object_a_row(orcidx_command, tmp_path: Path) -> None:
-    """Row numbers were kept in a list and two sets, which took 200 MB and a second for each million of rows."""
+    """A list and two sets of all row numbers would take 200 MB and a second for a million rows."""
     one, made = tmp_path / "one.orc", str(tmp_path / "one.idx")
     pyarrow.orc.write_table(pa.table({"id": pa.repeat(pa.scalar(7), 300_000)}), one)
     assert orcidx_command("index", "build", str(one), "-o", made, "--bitmap", "id")[0] == 0
