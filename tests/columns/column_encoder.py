@@ -126,7 +126,8 @@ def _ascent(values: Sequence[int], *, version: int, signed: bool) -> Run | None:
 
 @dataclass
 class _Written:
-    """A stream, and the place of each of its values as the numbers of a row-index entry, without the byte offset."""
+    """A stream, and the position of each of its values. A position has the numbers of a row-index entry without the
+    byte offset."""
 
     data: bytes
     places: list[tuple[int, ...]]
@@ -154,8 +155,8 @@ def _raw(items: Iterable[bytes]) -> _Written:
 
 @dataclass
 class Encoded:
-    """A column in memory. It is the ``StripeStreams`` of the readers, and ``positions(group)`` returns positions to
-    seek to."""
+    """A column in memory. It implements ``StripeStreams``, from which the readers read. ``positions(group)`` returns
+    positions to seek to."""
 
     node: OrcType
     layout: Layout

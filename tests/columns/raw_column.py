@@ -35,8 +35,8 @@ def raw_column(
     limits: Limits | None = None,
     **fields: Any,
 ) -> Encoded:
-    """Returns column 1; its children follow in pre-order. ``streams``: hex or bytes, by kind, or by (column, kind) for
-    the children.
+    """Returns column 1. Its children have the next ids, in pre-order. ``streams``: hex text or bytes, by kind, or by
+    (column, kind) for the children.
 
     ``encoding`` is that of column 1. Its children have the direct encoding of the same version.
     """

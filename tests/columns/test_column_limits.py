@@ -1,4 +1,4 @@
-"""The limits of one read, whatever the file claims. Columns that are unusual but legal can be read."""
+"""A read never exceeds its limits, whatever the file claims. Columns that are unusual but legal can be read."""
 
 from __future__ import annotations
 

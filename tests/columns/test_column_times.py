@@ -1,4 +1,5 @@
-"""Times with writers' zones and calendars, and at the limits of int64. Decimals at the limits of the fast decoding."""
+"""Reads times with writers' zones and calendars, and times at the limits of int64. Reads decimals at the limits of the
+fast decoding."""
 
 from __future__ import annotations
 

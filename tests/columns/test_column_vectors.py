@@ -83,7 +83,7 @@ def test_timestamps_with_nulls() -> None:
     encoded = column(
         node(TypeKind.TIMESTAMP), 8, V1, PRESENT="ffcc", DATA="fcbbb5be31a1eee210f892ee0f92a0d430", SECONDARY="01085e"
     )
-    encoded.writer_timezone = "America/Los_Angeles"  # in summer: with the zone UTC, all times would be an hour less
+    encoded.writer_timezone = "America/Los_Angeles"  # all times are in summer, so UTC would give an hour less
     assert read_everywhere(encoded) == [
         *(instant("2013-05-10 10:40:50.11"), instant("2014-06-11 11:41:51.12"), None, None),
         *(instant("2015-07-12 12:42:52.13"), instant("2016-08-13 13:43:53.14"), None, None),

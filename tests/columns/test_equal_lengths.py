@@ -59,14 +59,14 @@ def test_one_string_of_another_length(
 def test_texts_that_are_not_ascii(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word.replace("a", "ä").replace("b", "ß") if not set(word) - set("ab") else "cd" for word in texts(rng, 2)]
     assert len({len(word.encode()) for word in words}) == 2
-    both = [["äb", "ßc"][number] for number in rng.integers(0, 2, ROWS).tolist()]  # all of 3 bytes
-    wide = [["ä", "ß", "cd"][number] for number in rng.integers(0, 3, ROWS).tolist()]  # all of 2 bytes
+    both = [["äb", "ßc"][number] for number in rng.integers(0, 2, ROWS).tolist()]  # each text has 3 bytes
+    wide = [["ä", "ß", "cd"][number] for number in rng.integers(0, 3, ROWS).tolist()]  # each text has 2 bytes
     for number, column in enumerate((words, both, wide)):
         check(tmp_path / f"{number}.orc", pa.table({"noise": rng.integers(0, 100, ROWS), "s": column}), monkeypatch)
 
 
 def test_invalid_text_among_rows_that_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All rows are checked, not only those that are kept."""
+    """Invalid UTF-8 raises an error even in a row that the condition drops."""
     path = tmp_path / "file.orc"
     marker = "Zq"
     words = ["ab"] * ROWS
@@ -80,7 +80,7 @@ def test_invalid_text_among_rows_that_are_dropped(tmp_path: Path, monkeypatch: p
     for keeps in (True, False):
         monkeypatch.setattr(base, "KEEPS", keeps)
         with orcidx.open(path) as file:
-            scan = file.scan(["s"], "noise > 10")  # not the row with the marker
+            scan = file.scan(["s"], "noise > 10")  # drops the row with the marker
             with pytest.raises(orcidx.CorruptFile, match="UTF-8"):
                 scan.to_table()
             assert set(file.scan(["s"], "noise > 10", utf8="replace").to_table()["s"].to_pylist()) == {"ab"}

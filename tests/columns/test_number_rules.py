@@ -1,4 +1,4 @@
-"""Decimals, timestamps and dates: the values that a DATA and a SECONDARY stream together stand for."""
+"""Tests of decimals, timestamps and dates: the values that a DATA stream and a SECONDARY stream encode together."""
 
 import datetime as dt
 import decimal
@@ -170,8 +170,8 @@ def test_many_decimals(rng: np.random.Generator, sizes: tuple[int, ...], scales:
 
 @pytest.mark.parametrize("precision", [4, 5, 6, 9])
 def test_the_precision_bounds_small_decimals(precision: int) -> None:
-    """The largest number of ``precision`` digits is read, and the next one is refused: at the type's scale and below
-    it."""
+    """At the type's scale and at smaller scales, the largest number of ``precision`` digits is read, and the next
+    number is refused."""
     for digits in (2, 1, 0):
         largest = 10 ** (precision - 2 + digits) - 1
         for value, fits in ((largest, True), (-largest, True), (largest + 1, False), (-largest - 1, False)):
@@ -297,7 +297,7 @@ def test_seconds_that_are_no_date(seconds: int, unit: str) -> None:
 
 
 def test_units() -> None:
-    # This is -3 s plus a fraction: before 1970, Java's writer stores seconds truncated towards 1970, so -2.
+    # The time is -3 s plus a fraction. It is stored as -2, because Java's writer truncates seconds towards 1970.
     pair = (-2, 123_456_789 << 3)
     assert stamps(pair, timestamp_unit="ns") == [-2_876_543_211]
     assert stamps(pair, timestamp_unit="us") == [-2_876_544]

@@ -1,4 +1,5 @@
-"""String views: made from dictionaries and from lengths, kept by conditions, and equal to strings that are cast."""
+"""String views are made from dictionaries and from lengths, and filtered by conditions. They equal strings that are
+cast to views."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def random_texts(rng: np.random.Generator, count: int, shortest: int, longest: i
 
 
 def views_of(array: pa.Array) -> pa.Array:
-    """The views that the kernel makes, with buffers that end where the data ends."""
+    """Returns the views that the kernel makes. Their buffers end where the data ends."""
     _, offsets, data = array.buffers()
     out = bytearray(len(array) * 16)
     places = np.frombuffer(offsets, np.int32, len(array) + 1)
@@ -66,7 +67,8 @@ def test_scans_with_views(
     shared_bytes: int,
     with_content: bool,
 ) -> None:
-    """Direct columns and dictionaries, with and without nulls, whole and with conditions of many or few rows."""
+    """Reads direct columns and dictionaries, with and without nulls. Reads all rows, and the rows of conditions that
+    keep many or few rows."""
     monkeypatch.setattr(text, "SHARED_BYTES", shared_bytes)
     monkeypatch.setattr(text, "VIEWS_WITH_CONTENT", with_content)
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)

@@ -1,4 +1,4 @@
-"""Time zone tables against the standard library."""
+"""Compares time zone tables with the standard library."""
 
 import datetime
 import random
