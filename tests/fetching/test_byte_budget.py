@@ -18,7 +18,7 @@ def test_the_first_may_take_all_and_the_next_half_or_waits() -> None:
     second.held = 50
     assert first.room(50, whole=True) == 50
     first.held = 20
-    assert first.room(31, whole=True) == 30, "it reads in pieces what does not fit"
+    assert first.room(31, whole=True) == 30, "the rest is read in pieces"
     first.close()
     assert second.room(50, whole=True) == 50
     second.close()
