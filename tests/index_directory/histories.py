@@ -51,7 +51,8 @@ CITIES = ("Oslo", "Rom", "Bern", "Bonn")
 NAMES = ("a.orc", "b.orc", "k=1/c.orc", "k=1/d.orc", "k=2/e.orc")
 VERSIONS = 6
 CLEANED_AFTER = 5_000
-"""Seconds. No round lasts so long, but some pauses between rounds are longer."""
+"""The age in seconds after which ``clean`` deletes. All rounds are shorter, and some pauses between rounds are
+longer."""
 CLEAR = (StorageError, FileNotFoundError)
 """Errors that a job may raise if the store fails, or if a file changes while the job runs."""
 
@@ -225,7 +226,7 @@ class History:
         elif isinstance(result, (Died, *CLEAR)):
             self.tally[f"failed by {type(result).__name__}"] += 1
         elif isinstance(result, BaseException):
-            raise AssertionError(f"{job}: a puzzling {type(result).__name__}: {result}") from result
+            raise AssertionError(f"{job}: an unexpected {type(result).__name__}: {result}") from result
 
     def _settled(self) -> None:
         """Checks what must hold between rounds, when no job writes and no call fails."""
@@ -234,7 +235,7 @@ class History:
         try:
             told = describe_indexes(URL, verify=True, **self._where)
         except InvalidQuery:
-            assert not self.committed, "no indexes where a job has committed some"
+            assert not self.committed, "a job has committed indexes, but there are none"
             return
         states = {row["path"]: row["state"] for row in told.files.to_pylist()}
         lost = {path: states.get(path) for path in self.committed if states.get(path) != "fresh"}
@@ -244,7 +245,7 @@ class History:
 
 
 def run(seeds: range) -> tuple[Counter[str], list[str]]:
-    """Runs the histories of these seeds. Returns what was done, and what went wrong."""
+    """Runs the histories of these seeds. Returns the numbers of jobs and failures, and the texts of the errors."""
     tally: Counter[str] = Counter()
     wrong = []
     before = _registry.get("gs")

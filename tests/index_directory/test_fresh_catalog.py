@@ -1,5 +1,5 @@
-"""``fresh="catalog"`` uses the files that a directory's catalog knows, without a listing, and tells the catalog's
-time."""
+"""``fresh="catalog"`` uses the files that a directory's catalog knows, without a listing, and reports the time of the
+catalog."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def test_a_catalog_of_some_files_is_no_listing(directory: Path) -> None:
 
 
 def test_a_part_tells_of_the_last_listing(directory: Path) -> None:
-    """A commit without a listing does not change the time of the last listing. With a listing, files that are gone are
-    no longer known."""
+    """A commit without a listing does not change the time of the last listing. After a commit with a listing, the
+    catalog no longer has the files that were deleted."""
     first = IndexStore.open(directory)
     assert first is not None
     before = first.catalogs.listing.listed

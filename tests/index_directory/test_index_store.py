@@ -315,13 +315,13 @@ def test_an_index_and_statistics_rule_out_the_parts_of_an_or_together(
 ) -> None:
     """The index of ``city`` alone cannot decide ``city = 'x' OR id = 350``. Statistics rule out ``id = 350``."""
     for path in directory.rglob("*.orc"):
-        # All cities are between these two, so statistics of city rule nothing out.
+        # All cities are between "c0" and "d", so statistics of city rule nothing out.
         ends = pa.table({"id": [int(path.stem)] * 2, "city": ["c0", "d"]})
         orc.write_table(pa.concat_tables([events(int(path.stem)), ends]), path)
     store = index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.0001}}}, embedded_bytes=1 << 20)
     assert sorted(kept(store, where)) == left
     many = " OR ".join([where, *(f"id = {number}" for number in range(1000, 1017))])
-    assert set(left) <= set(kept(store, many)), "so many parts are not asked one by one"
+    assert set(left) <= set(kept(store, many)), "with so many parts, files may remain"
 
 
 def test_only_the_columns_that_an_option_changes_are_silent(tmp_path: Path) -> None:
@@ -511,8 +511,8 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
 
 
 def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
-    """A partial catalog could take a number that a whole catalog had used, or that ``clean`` had freed. Below the last
-    whole catalog, it was committed but never read."""
+    """A partial catalog must not take a number that a whole catalog has used, or that ``clean`` has freed. With a
+    number below the last whole catalog, it would be committed but never read."""
     spec = IndexSpec.of(SPEC)
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
@@ -528,7 +528,7 @@ def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
     files = opened(tmp_path).catalogs.read().files
     rows = dict(zip(files["path"].to_pylist(), files["rows"].to_pylist()))
     assert rows == {**{f"{i:02}": 102 for i in range(40)}, "new": 7}
-    assert after.catalogs.generation == 5, "2 was free, and below the last whole one"
+    assert after.catalogs.generation == 5, "2 is free, but below the last whole catalog"
 
 
 @pytest.mark.parametrize(
@@ -676,7 +676,7 @@ def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_
 
 
 def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
-    """Catalogs of version 1 were Parquet files. They are not read, their numbers stay in use, and a refresh replaces
+    """Catalogs of version 1 are Parquet files. They are not read, but their numbers stay in use. A refresh replaces
     them."""
     rollup = directory / "_orcidx" / "rollup"
     rollup.mkdir(parents=True)
@@ -694,7 +694,7 @@ def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
 
 
 def test_no_flipped_bit_of_a_catalog_is_believed(rng: np.random.Generator) -> None:
-    """A catalog needs checksums of its own, because ORC has none. Catalogs of version 1 had those of Parquet."""
+    """A catalog needs its own checksums, because ORC has none."""
     statistics = [
         [{"column": "a", "type": "bigint", "count": 3, "flags": 96, "low_integer": i, "sum": i}] for i in range(9)
     ]

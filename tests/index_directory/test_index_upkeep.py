@@ -124,7 +124,7 @@ def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
         os.utime(path, (OLD, OLD))
     _write(directory / "1.orc", 7)
     index_here(directory)
-    assert not clean(None, directory).removed[1:], "the first catalog was replaced long ago, the second one just now"
+    assert not clean(None, directory).removed[1:], "the first catalog was replaced long ago, and the second just now"
     assert all(path.exists() for path in everything if path.name != "00000001.catalog")
     gone = {one.name for one in clean(None, directory, older_than=0).removed}
     assert {name.partition(".orc")[0] for name in gone} == {"rollup/00000002.catalog", "index/1"}

@@ -119,8 +119,8 @@ def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, 
 
 
 def test_copies_of_tails_are_explained(store: CountedFiles, written: Path) -> None:
-    """The scan counted the bytes of the copies, and the explanation did not. Instead, the explanation counted the tails
-    of files that the scan does not open."""
+    """An explanation counts the bytes of the copies, as the scan does. It does not count the tails of files that the
+    scan does not open."""
     scan = orcidx.scan("table", ["t"], WHERE, filesystem=store, schema=table_of(0).schema)
     told = scan.explain()
     assert store.reads()[1] == 1
@@ -206,7 +206,7 @@ def test_names_outside_of_the_folder_are_refused() -> None:
 
 
 def test_catalogs_of_before_know_no_tails() -> None:
-    """The first catalogs of version 2 were written without the columns of tails."""
+    """The first catalogs of version 2 do not have the columns of tails."""
     columns = {one.name: pa.nulls(2, one.type) for one in FILE_FIELDS if one.name not in TAIL_FIELDS.names}
     columns["path"] = pa.array(["a", "b"])
     fields = pa.schema([one for one in FILE_FIELDS if one.name in columns])
@@ -220,8 +220,8 @@ def test_catalogs_of_before_know_no_tails() -> None:
 
 
 def test_a_file_that_was_replaced_is_never_read_by_a_tail_of_before(store: CountedFiles, written: Path) -> None:
-    """A replaced file that is listed again is read with its new content. A file that changed after its listing is an
-    error."""
+    """If a replaced file is listed again, its new content is read. If a file changes after its listing, the scan raises
+    an error."""
     schema = table_of(0).schema
     held = orcidx.scan("table", where=WHERE, filesystem=store, schema=schema)
     buffer = pa.BufferOutputStream()
@@ -288,7 +288,7 @@ def test_catalogs_in_parts(store: CountedFiles, written: Path) -> None:
     where = f"t >= {7 * ROWS} and v >= 0"
     found = orcidx.scan("table", where=where, filesystem=store, schema=table_of(0).schema).to_table()
     assert found.num_rows == 6 * ROWS
-    assert store.reads()[1] == 6 - 4, "that of the first ones, and one for all that are alike"
+    assert store.reads()[1] == 6 - 4, "one for the first tails, and one for the equal tails"
 
 
 def test_clean_deletes_what_no_catalog_names(store: CountedFiles, written: Path) -> None:

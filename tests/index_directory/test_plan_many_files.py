@@ -96,12 +96,12 @@ def test_a_hundred_thousand_files_are_planned_in_a_few_reads(tmp_path: Path, mon
     assert index is not None
     assert index.data == b"%0100d" % 12346
     assert sum(reader.metrics.requests for reader in readers) <= 3
-    assert calls < FILES // 5, "some for each of the files that are left to ask, none for the others"
+    assert calls < FILES // 5, "calls are only made for the files that statistics do not rule out"
 
 
 def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes are not read for files that statistics rule out. For many files they are read in parts, whatever the
-    order of the files is."""
+    """Indexes are not read for files that statistics rule out. For many files, the indexes are read in parts, in any
+    order of the files."""
     listing = simulated(tmp_path, 20_000)
     asked: list[int] = []
     rows_of = Catalog.rows_of

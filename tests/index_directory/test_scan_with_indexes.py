@@ -66,7 +66,7 @@ def test_files_that_the_catalog_rules_out_are_not_opened(indexed: Path, monkeypa
 
 
 def test_rows_are_left_out_by_the_index_of_their_file(indexed: Path) -> None:
-    """The bitmap leaves one row of each file. Statistics cannot do this."""
+    """The bitmap rules out all rows of each file but one. Statistics cannot do this."""
     scan = orcidx.scan(indexed, where=col("city") == "c7")
     assert {stripe.decision.rows.may.count for stripe in scan.stripes()} == {1}
     assert scan.count_rows() == 4
@@ -200,7 +200,8 @@ STORED = ("p = 2", "p = 1", "p > 1", "NOT p = 1", "p = 2 OR id = 3", "p IN (2, 9
 def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
     tmp_path: Path, key: str, where: str, embedded: int
 ) -> None:
-    """Indexes and statistics of the stored values ruled out files whose rows match with the directory's value."""
+    """The files also store the partition column, but their values may differ from the directory's value. Indexes and
+    statistics of the stored values must not rule out files whose rows match by the directory's value."""
     for value in (1, 2, 3):
         (tmp_path / f"{key}={value}").mkdir()
         table = pa.table({"id": list(range(50)), "p": pa.array([1] * 50, pa.int32())})
@@ -235,8 +236,8 @@ def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
 )
 @pytest.mark.parametrize("with_index", [False, True])
 def test_directories_whose_keys_differ_in_case(tmp_path: Path, with_index: bool, where: str) -> None:
-    """``P=`` and ``p=`` are one column if names are compared without regard to case. The values of ``P=`` became nulls
-    before."""
+    """``P=`` and ``p=`` are one column if names are compared without regard to case. The column has the values of both
+    keys."""
     for folder in ("P=1", "p=2", "p=3/q=4", "P=__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / folder).mkdir(parents=True)
         orcidx.write_table(pa.table({"id": list(range(5))}), tmp_path / folder / "a.orc")
@@ -276,7 +277,7 @@ KEYED = {
 def test_a_column_that_is_named_like_a_key_of_a_map_is_indexed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: dict[str, Any], embedded: int
 ) -> None:
-    """The build looked for a map ``a``, and failed or indexed the wrong column."""
+    """The build must index the column ``a[b]``, and not look for the key ``b`` of a map ``a``."""
     rows = pa.table({**others, "a[b]": [1, 2, 3], "id": [1, 2, 3]})
     orc.write_table(rows, tmp_path / "x.orc")
     orc.write_table(rows.take([0, 2]), tmp_path / "y.orc")
@@ -323,7 +324,8 @@ def test_a_note_says_that_indexes_are_not_used_for_positions(tmp_path: Path, fre
 
 @pytest.mark.parametrize("fresh", ["listing", "catalog"])
 def test_explain_counts_no_bytes_of_files_that_a_scan_does_not_open(tmp_path: Path, fresh: str) -> None:
-    """The tail of the first file is read for its schema, even if the file is ruled out."""
+    """The first file is an exception if no schema is given: its tail is read for the schema, even if the file is ruled
+    out."""
     rows = 40_000
     for number in range(3):
         folder = tmp_path / f"day={number}"
@@ -342,4 +344,4 @@ def test_explain_counts_no_bytes_of_files_that_a_scan_does_not_open(tmp_path: Pa
         assert [file.read_bytes > 0 for file in known.files] == [number == left for number in range(3)]
         assert {stage.of for stage in told.funnel} == {"all files"}
         assert told.funnel == known.funnel
-        assert told.funnel[-1].before > 3 * 100_000, "explain opens all files, so the bytes of all are known"
+        assert told.funnel[-1].before > 3 * 100_000, "explain opens all files, so it knows the bytes of all files"
