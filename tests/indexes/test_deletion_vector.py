@@ -1,4 +1,5 @@
-"""Deletion vectors: the same bytes as Java's files, set operations against Python sets, Puffin, and damage."""
+"""Deletion vectors have the same bytes as Java's files. Set operations are compared with Python sets. Other tests are
+about Puffin files and damage."""
 
 from __future__ import annotations
 
@@ -267,7 +268,7 @@ MAGIC32, MAGIC64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
 
 
 def test_bitmaps_without_runs_and_gaps_between_keys_are_read() -> None:
-    """pypaimon and Iceberg's writers make such bitmaps."""
+    """pypaimon and the writers of Iceberg write such bitmaps."""
     assert DeletionVector.from_bytes(with_crc(MAGIC32 + BitMap(range(100)).serialize())) == DeletionVector(range(100))
     wide = DeletionVector([1, 5 << 32], bitmap64=True)
     assert DeletionVector.from_bytes(with_crc(MAGIC64 + BitMap64([1, 5 << 32]).serialize())) == wide

@@ -77,7 +77,8 @@ MURMUR = {
     "123456789": -6669057911568175144,
     DICKENS: 305830725663368540,
 }
-# A filter for 128 values at 5 %: 832 bits, five hashes. Values and the bits that they set.
+# The filter is for 128 values and a false positive rate of 5 %, so it has 832 bits and five hashes. The tables have
+# values and the bits that they set.
 LONG_BITS = {
     1: {567, 288, 246, 306, 228}, 11: {228, 285, 342, 399, 456}, 111: {802, 630, 458, 545, 717},
     1111: {826, 526, 40, 480, 86}, 0: {0}, -1: {120, 308, 335, 108, 535}, -11: {323, 685, 215, 577, 107},
@@ -337,7 +338,8 @@ def test_keys_of_texts() -> None:
 
 
 def test_integers_that_may_have_been_larger_than_their_type() -> None:
-    """Java casts TINYINT values before it hashes them, so only SHORT and INT may have been larger there."""
+    """Java casts TINYINT values before it hashes them. So in Java's filters, only hashes of SHORT and INT may be those
+    of larger integers."""
     cpp = replace(FACTS, writer=WriterKind.CPP)
     for kind in (K.BYTE, K.SHORT, K.INT, K.LONG, K.STRING):
         column = OrcType(id=1, kind=kind)
@@ -401,7 +403,8 @@ def filters_of(path: Path, column: int, kind: StreamKind) -> tuple[BloomFilters,
 
 
 def test_bad_filters_of_an_early_c_plus_plus_writer(golden_orc: Path) -> None:
-    """By the correct hash function, the filter denies two of five ids that are in the file. All texts are found."""
+    """With the correct hash function, the filter does not find two of five ids that are in the file. All texts are
+    found."""
     path = golden_orc / "bad_bloom_filter_1.6.0.orc"
     ids, reader = filters_of(path, 1, StreamKind.BLOOM_FILTER_UTF8)
     names, _ = filters_of(path, 2, StreamKind.BLOOM_FILTER_UTF8)

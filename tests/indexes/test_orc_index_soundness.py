@@ -47,8 +47,8 @@ def physical(node: OrcType, array: pa.ChunkedArray) -> list[Any]:
 
 
 def check_bounds(column: Any, values: list[Any], starts: np.ndarray) -> int:
-    """Checks that every value is within the bounds of its unit and that null facts are right. Returns the number of
-    bounds."""
+    """Checks the bounds of each unit (file, stripe or row group) against its values, and whether values may be null.
+    Returns the number of bounds."""
     for unit, (start, stop) in enumerate(pairwise(starts)):
         part = values[start:stop]
         assert column.may_null[unit] or None not in part
@@ -64,8 +64,8 @@ def check_bounds(column: Any, values: list[Any], starts: np.ndarray) -> int:
 
 
 def check_file(file: orcidx.OrcFile) -> tuple[int, int]:
-    """Checks the bounds at every level, and the bloom filters, of every top-level column. Returns how many there
-    are."""
+    """Checks the bounds and bloom filters of every top-level column, for the file, its stripes and row groups. Returns
+    the number of bounds and of filters."""
     reader: OrcReader = file._reader
     table = file.read()
     bounds = blooms = 0

@@ -106,8 +106,8 @@ def test_containers_come_back(root: Path) -> None:
 
 
 def sharper(sidecar: dict[str, Any], text: list[Any]) -> bool:
-    """Whether orcidx answers more precisely than Java. It excludes null rows for <> and NOT IN of a bitmap, and uses
-    ranges for prefixes."""
+    """Whether orcidx's answer is more precise than Java's. orcidx excludes null rows for <> and NOT IN of a bitmap, and
+    uses ranges for prefixes."""
     if text[0] in ("and", "or"):
         return any(sharper(sidecar, child) for child in text[1:])
     options = " ".join(sidecar.get("table_options", []))
@@ -123,7 +123,7 @@ def test_container_answers(root: Path) -> None:
         for record in sidecar["predicates"]:
             text = record["predicate"]
             if text and text[0] == "startswith" and sidecar["name"].startswith("modified"):
-                continue  # this predicate asks an INT column for a prefix
+                continue  # this predicate tests an INT column for a prefix
             verdict = index.evaluate(predicate(text) if text else None)
             if text and sharper(sidecar, text):
                 if record["result"] == "ROWS" and verdict.rows is not None and "rows" in record:

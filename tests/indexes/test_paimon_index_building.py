@@ -1,4 +1,5 @@
-"""Indexes built batch by batch have the same bytes as indexes of whole columns, and use little memory until then."""
+"""Indexes that are built batch by batch have the same bytes as indexes of whole columns. They use little memory while
+they are built."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[byt
 
 
 def ask(index: Any, golden: Golden) -> None:
-    """Calls some of each kind of question on the index."""
+    """Evaluates some comparisons on the index, and calls ``top_k`` if the index has it."""
     some = next((value for value in golden.values if value is not None), None)
     literal = None if some is None else golden.literal(some)
     for op in ("eq", "neq", "lt", "gte", "in", "isnull"):

@@ -1,4 +1,5 @@
-"""Every index body that Paimon's Java wrote is read, asked the same predicates, and built again from its values.
+"""Every index body that Paimon's Java library wrote is read, and the predicates that Java evaluated are evaluated
+again. The body is also built again from its values.
 
 Where an answer differs from Java's on purpose, ``deviates`` says why. All answers are also checked against an oracle.
 """

@@ -1,4 +1,4 @@
-"""How much of a large index one question reads, in requests and bytes."""
+"""Tests how many requests and bytes of a large index a single lookup needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def remote(kind: str, column: pa.Array, options: dict[str, Any], sql: str = "INT
 def test_a_value_of_a_bitmap_takes_one_block_and_one_bitmap(column: pa.Array) -> None:
     index, source, built = remote("bitmap", column, {})
     assert len(source.data) > 1_000_000
-    assert len(source.asked) == 1  # the first bytes, which hold the head
+    assert len(source.asked) == 1  # the first bytes, which contain the head
     assert source.asked[0] == [(0, FIRST_READ)]
     verdict = index.evaluate("eq", [77_777])
     assert verdict == built.evaluate("eq", [77_777])

@@ -1,4 +1,5 @@
-"""Options that change what a scan reads or how it finds columns. A Paimon file index must not lose rows with them."""
+"""Some options change the values that a scan reads, or how it finds columns. With these options, a Paimon file index
+must not lose rows."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ def _indexed(path: Path, table: pa.Table, spec: dict[str, Any], **options: Any) 
 
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
 def test_zone_of_the_option(tmp_path: Path, kind: str) -> None:
-    """The option ``timezone`` gives timestamps that the index does not have."""
+    """With the option ``timezone``, a scan returns timestamps that the index does not have."""
     july = 1_593_561_600_000_000
     times = pa.array([july] * 5000 + [july + 1_000_000] * 4999 + [None], pa.timestamp("us"))
     table = pa.table({"t": times, "x": range(10_000)})
@@ -53,7 +54,7 @@ def test_replaced_text(tmp_path: Path, kind: str) -> None:
 
 
 def test_replaced_text_without_the_file() -> None:
-    """An index in a directory's catalog rules out no file by text that a scan would replace."""
+    """An index in a directory's catalog must not rule out a file by text that a scan would replace."""
     types = {"s": "STRING", "x": "INT"}
     where = (orcidx.col("s") == "a\ufffd") & (orcidx.col("x") == 1)
     for utf8, count in (("replace", 1), ("unchecked", 2)):
@@ -94,7 +95,8 @@ def test_options_that_change_values_are_refused(tmp_path: Path) -> None:
 
 
 def test_decimals_without_precision(tmp_path: Path) -> None:
-    """A DECIMAL of precision 0 is read in the scale of an option. An index may lack digits of another scale."""
+    """An option sets the scale of a DECIMAL of precision 0. An index that was built with another scale may lack
+    digits."""
     numbers = [Decimal(i * 10**8 + i * 997 + 89).scaleb(-8) for i in range(2000)]
     path = tmp_path / "d.orc"
     orcidx.write_table(pa.table({"x": pa.array(numbers, pa.decimal128(38, 8))}), path, compression="uncompressed")

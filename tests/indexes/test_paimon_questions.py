@@ -1,4 +1,5 @@
-"""The questions that the indexes are asked for a leaf, compared with the rows for which the leaf is TRUE."""
+"""``questions_of`` translates a leaf into questions that an index can answer. The keys for which the questions hold are
+compared with the rows for which the leaf is TRUE."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def bits(width: int) -> Callable[[Any], int]:
 
 @dataclass(frozen=True)
 class Column:
-    """Values of a column, the keys that an index stores for them, and literals to ask for."""
+    """Values of a column, the keys that an index stores for them, and the literals of the conditions."""
 
     arrow: pa.DataType
     values: Sequence[Any]
@@ -152,7 +153,7 @@ def is_point(question: Question) -> bool:
 
 
 NOT_EXACT = {"TIMESTAMP(9)": (0, 40), "STRING": (78, 2), "CHAR(3)": (185, 747), "CHAR(70)": (30, 90)}
-"""Per type, the number of leaves for which no index is asked, and of leaves for which the index finds more rows than
+"""For each type: the number of leaves that no index can answer, and of leaves for which an index finds more rows than
 match. Other types have no such leaves."""
 
 
