@@ -131,8 +131,8 @@ def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
 
 
 def test_statistics_of_each_stripe_are_compared(path, tmp_path, monkeypatch):
-    """Only the statistics of the first stripe were compared before. One call compares the statistics of many
-    stripes."""
+    """The statistics of every stripe are compared, not only those of the first stripe. One call compares the statistics
+    of many stripes."""
     calls = []
     monkeypatch.setattr(check, "stripe_statistics", lambda *given, **more: calls.append(more) or read(*given, **more))
     offset, _ = of(path, "v", StreamKind.DATA, stripe=1)
@@ -201,8 +201,8 @@ def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "uncompressed"])
 def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
-    """Such a hole is left by an upload that allocated the file and did not write all bytes. The message spoke only of
-    encodings and chunks before."""
+    """An upload that allocated the file but did not write all bytes leaves such a hole. The message must name the hole,
+    not only wrong encodings or chunks."""
     path, noise = tmp_path / "a.orc", np.random.default_rng(3)
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression=compression) as writer:
         for _ in range(3):
@@ -220,7 +220,8 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
         first, last = (int(number.replace(",", "")) for number in re.findall(r"[\d,]{4,}", hole.text))
         assert start <= first < start + 4096
         assert start + 12_288 < last <= start + 20_480
-        # Otherwise, chunks that are stored uncompressed can be decoded, and only their statistics differ.
+        # If the hole is in the data (told is None), uncompressed chunks can still be decoded, and only statistics
+        # differ.
         if told is not None:
             assert told in check.problems[0].text
             assert write_whole(check, describe_source(path), tmp_path / "b.orc").rows == 16_000
@@ -233,8 +234,8 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
 
 
 def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
-    """Inserts bytes into an uncompressed file. The key in ``stretches`` is the number of the stripe after the new
-    bytes. The number behind the last stripe stands for the footer."""
+    """Inserts bytes into an uncompressed file. The key in ``stretches`` is the number of the stripe before which the
+    bytes are inserted. The number of stripes as key stands for the footer."""
     end = len(data) - 1 - data[-1]
     postscript = Message.parse(data[end:-1])
     start = end - postscript.int(1)
@@ -266,7 +267,8 @@ def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
     ],
 )
 def test_bytes_that_belong_to_nothing_are_named(tmp_path, capsys, stretches, named):
-    """Bytes outside of all stripes were not reported before. Zeros in front of a stripe are the padding of ORC Java."""
+    """Bytes that belong to no stripe are reported. Zeros in front of a stripe are not reported, because they are the
+    padding of ORC Java."""
     path = tmp_path / "a.orc"
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression="none") as writer:
         for start in (0, 1000, 2000):
@@ -306,8 +308,8 @@ def test_repair_keeps_types_and_filters(tmp_path):
 
 
 def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path, monkeypatch):
-    """Checks of small stripes took twice as long before. Streams were read and listed again for each column. A stripe
-    of one row group was opened twice, although its positions have nothing to be compared with."""
+    """The streams of a stripe are read and listed once, not once for each column. A stripe of one row group is opened
+    once, because there are no other positions to compare."""
     few = tmp_path / "few.orc"
     with orcidx.OrcWriter(few, table.schema, bloom_filter_columns=["id", "s"]) as writer:
         for start in range(0, 1000, 200):
@@ -320,4 +322,4 @@ def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path
     monkeypatch.setattr(check, "ColumnGroup", lambda *args, **named: opened.append(1) or column_group(*args, **named))
     assert not checked(few).problems
     assert len(opened) == 5 * table.num_columns
-    assert len(read) <= 1 + 5 * 3, "the tail, and of each stripe the footer, the row index, all of it"
+    assert len(read) <= 1 + 5 * 3, "the tail, and for each stripe: the footer, the row index, and the whole stripe"

@@ -89,7 +89,7 @@ def test_the_page_says_what_was_found(path):
         assert title in page
     for title in ("Each index alone", "Time"):
         assert title in page
-    assert "a bloom filter" in page  # it ruled out row groups that the statistics of `user` could not rule out
+    assert "a bloom filter" in page  # the filter ruled out row groups that the statistics of `user` could not rule out
     assert "&lt;city&gt;" in page
     assert "<city>" not in page
     assert page.count("class='band'") == 4
@@ -171,7 +171,7 @@ def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
     explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
     assert "row group" in str(explanation)
     assert explanation.skipped_by == {"dictionary": 500}
-    assert len(asked) == 2  # one for the text and one for the counts; before, there were 1,000
+    assert len(asked) == 2  # one for the text and one for the counts, not one for each row group
 
 
 def test_tiles_fill_the_treemap():
@@ -194,7 +194,7 @@ def test_the_command(path, tmp_path, capsys):
 
 
 def test_words_on_the_treemap_stand_out():
-    """The words are white in light mode and in dark mode."""
+    """The words are white in light mode and in dark mode, so they need dark colours behind them."""
     colours = re.findall(r"--t-\w+:#(\w{6})", PAGE_STYLE)
     assert len(colours) == 10
     for colour in colours:
@@ -236,7 +236,7 @@ def test_a_browser_shows_it(path, tmp_path):
 
 
 def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
-    """All row groups of a stripe were one cell before, which showed nothing."""
+    """The explanation counts each row group, even if a stripe has very many of them."""
     path = tmp_path / "many.orc"
     noise = np.random.default_rng(1).random((2, 250_000))
     orcidx.write_table(
@@ -248,7 +248,7 @@ def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
 
 
 def test_row_groups_that_are_not_told_one_by_one_are_counted(tmp_path, monkeypatch):
-    """The report of a file of 100,000 tiny row groups said that there were 65,050."""
+    """If a file has very many row groups, all row groups of a stripe may count as one. A note must then say so."""
     monkeypatch.setattr("orcidx.scanner.explaining._most_groups", lambda size: 60)
     path = tmp_path / "many.orc"
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), row_index_stride=10) as writer:
@@ -257,7 +257,7 @@ def test_row_groups_that_are_not_told_one_by_one_are_counted(tmp_path, monkeypat
             writer.end_stripe()
     for where in (None, "id < 600", "id < 0"):
         explained = orcidx.scan(path, where=where).explain()
-        assert explained.funnel[2].before == 53, "50 of one stripe, and three"
+        assert explained.funnel[2].before == 53, "50 row groups of one stripe, and one for each other stripe"
         (note,) = explained.notes
         told = "150 of 3 stripes are not shown one by one: each of these stripes counts as one row group"
         assert note.source == "row groups"
@@ -274,12 +274,12 @@ def test_numbers_of_pictures_read_well(tmp_path):
     assert "overlap depth 2,500 of 2,500" in page
     assert "id 2,500 of 2,500, at most 2,500" in re.sub(" +", " ", page)
     assert "<i class='t-data'></i>values" in page
-    assert "--own:none" not in page  # with it, the legend had no colours
+    assert "--own:none" not in page  # this rule would remove the colours of the legend
     assert "<b>1</b><span>stripe</span>" in page
 
 
 def test_the_headline_counts_all_files(tmp_path, monkeypatch):
-    """The headline counted only the files that were opened for the report, the first 200."""
+    """The headline must count all files, although only the first files are opened for the report."""
     monkeypatch.setattr("orcidx.inspection.report.MOST_LOOKED_INTO", 3)
     for number in range(7):
         orcidx.write_table(pa.table({"id": range(10)}), tmp_path / f"{number}.orc")
@@ -293,7 +293,7 @@ def test_the_headline_counts_all_files(tmp_path, monkeypatch):
 
 
 def test_notes_that_differ_in_a_number_are_one_line():
-    """For 20 stripes, the report had 18 lines about the bytes of their filters."""
+    """Such notes of 20 stripes are merged into one line."""
     notes = [Note("bloom filter", "off", f"its {81_000 + i} bytes are too many", "user", i) for i in range(20)]
     (line,) = merged_notes(notes)
     assert (
@@ -305,8 +305,7 @@ def test_notes_that_differ_in_a_number_are_one_line():
 
 
 def test_one_row_group_is_in_no_order(tmp_path):
-    """A single row group filled the strip of each column with its range, which looks like an unsorted column. Also, an
-    empty bar was green."""
+    """With a single row group, the page must not show how sorted the columns are. It must not have bars of width 0."""
     path = tmp_path / "a.orc"
     orcidx.write_table(pa.table({"id": np.arange(100)}), path)
     page = page_of(path, "id > 1000")
