@@ -43,10 +43,10 @@ import org.apache.paimon.utils.CloseableIterator;
 import org.apache.paimon.utils.RoaringBitmap32;
 import org.apache.paimon.utils.TypeUtils;
 
-/** Loops over rows on the Java side. Compiled at run time by the Janino that Spark ships (hence no generics). */
+/** Loops over rows in Java. Spark's Janino compiles this class at run time, so it uses no generics. */
 public final class PaimonBridge {
 
-    /** Appends (or deletes) the rows of an ORC file, then compacts one bucket of each partition if asked to; commits. */
+    /** Appends or deletes the rows of an ORC file, compacts a bucket of each partition if `compact`, and commits. */
     public static int write(FileStoreTable table, String orcFile, String kind, boolean compact, String scratch)
             throws Exception {
         LocalFileIO io = LocalFileIO.create();
@@ -92,8 +92,8 @@ public final class PaimonBridge {
     }
 
     /**
-     * Compacts an append table without buckets as the jobs of Spark and Flink do. The number of files that were
-     * compacted; 0: there was nothing to do.
+     * Compacts an append table without buckets, as the jobs of Spark and Flink do. Returns the number of compacted
+     * files, or 0 if there was nothing to do.
      */
     public static int compact(FileStoreTable table, String user, String scratch) throws Exception {
         List tasks = new AppendCompactCoordinator(table, false).run();
@@ -115,7 +115,7 @@ public final class PaimonBridge {
         return count;
     }
 
-    /** The bucket that the table's own writer puts each row of an ORC file into. */
+    /** Returns the bucket into which the table's own writer puts each row of an ORC file. */
     public static String buckets(FileStoreTable table, String orcFile) throws Exception {
         LocalFileIO io = LocalFileIO.create();
         Path path = new Path(orcFile);
@@ -135,7 +135,7 @@ public final class PaimonBridge {
         return text.toString();
     }
 
-    /** Commits rows of a number and an instant, given in microseconds. */
+    /** Commits rows of a number and an instant. The instants are given in microseconds. */
     public static void writeInstants(FileStoreTable table, String micros) throws Exception {
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
         BatchTableWrite write = builder.newWrite();
@@ -156,7 +156,7 @@ public final class PaimonBridge {
                 table.snapshotManager(), "orcidx", table.store().newIndexFileHandler(), 1, 1, 0, target, -1);
     }
 
-    /** Writes what Paimon reads to an ORC file; `exact` filters each row again, else index and statistics alone do. */
+    /** Writes the rows that Paimon reads to an ORC file. Without `exact`, only indexes and statistics exclude rows. */
     public static int read(FileStoreTable table, Predicate filter, boolean exact, String orcFile, String scratch)
             throws Exception {
         ReadBuilder builder = table.newReadBuilder();
@@ -185,7 +185,7 @@ public final class PaimonBridge {
         return count;
     }
 
-    /** Asks Paimon's own file-index reader: "REMAIN", "SKIP" or "ROWS 1 5 9". */
+    /** Returns the answer of Paimon's own file-index reader: "REMAIN", "SKIP" or, for example, "ROWS 1 5 9". */
     public static String evaluate(String indexFile, RowType type, Predicate predicate) throws Exception {
         FileIndexPredicate index = new FileIndexPredicate(new Path(indexFile), LocalFileIO.create(), type);
         FileIndexResult result = index.evaluate(predicate);
@@ -201,7 +201,7 @@ public final class PaimonBridge {
         return text.toString();
     }
 
-    /** One comparison; the literals are cast from text here, as py4j would turn a Long into an Integer. */
+    /** Makes one comparison. Literals are given as text, because py4j would turn a Long into an Integer. */
     public static Predicate leaf(RowType type, String column, String operation, List literals) throws Exception {
         PredicateBuilder builder = new PredicateBuilder(type);
         int index = type.getFieldIndex(column);

@@ -42,10 +42,10 @@ import org.apache.paimon.utils.CloseableIterator;
 import org.apache.paimon.utils.IntIterator;
 import org.apache.paimon.utils.RoaringBitmap32;
 
-/** Gives Paimon's own readers the files that others wrote, and commits such files to its tables. */
+/** Reads files of other writers with Paimon's own readers, and commits such files to Paimon's tables. */
 public final class PaimonIndexBridge {
 
-    /** Questions are "column, operation, literals ..." joined by U+001F, each on its line; so are the answers. */
+    /** Each line of `questions` has a column, an operation and literals, joined by U+001F. Returns a line for each. */
     public static String answers(Object container, RowType type, String questions) throws Exception {
         FileIndexPredicate index = open(container, type);
         StringBuilder text = new StringBuilder();
@@ -60,7 +60,7 @@ public final class PaimonIndexBridge {
         return text.toString();
     }
 
-    /** The rows of TopN, asked within a selection unless it is null; strict with one sort column, else not. */
+    /** Returns the rows of TopN, within a selection unless it is null. With one sort column, TopN is strict. */
     public static String top(
             Object container,
             RowType type,
@@ -119,7 +119,7 @@ public final class PaimonIndexBridge {
         text.append('\n');
     }
 
-    /** Reads one deletion vector: its kind, how many positions it has, and which of the candidates are among them. */
+    /** Returns the kind of a deletion vector, its number of positions, and the candidates that it contains. */
     public static String deleted(String file, Number offset, Number length, Number count, String candidates)
             throws Exception {
         DeletionFile range = new DeletionFile(file, offset.longValue(), length.longValue(), new Long(count.longValue()));
@@ -135,7 +135,7 @@ public final class PaimonIndexBridge {
         return text.toString();
     }
 
-    /** The hashes of a hash index file in the table's index folder. */
+    /** Returns the hashes of a hash index file in the table's index folder. */
     public static String hashes(FileStoreTable table, String name) throws Exception {
         HashIndexFile files = table.store().newIndexFileHandler().hashIndex(partition(table), 0);
         long size = new File(table.location().toUri().getPath() + "/index/" + name).length();
@@ -149,7 +149,7 @@ public final class PaimonIndexBridge {
         return text.toString();
     }
 
-    /** The hash of each row of an ORC file, as a key. */
+    /** Returns the hash of each row of an ORC file, as a key. */
     public static String keyHashes(RowType type, String orcFile) throws Exception {
         Path path = new Path(orcFile);
         LocalFileIO io = LocalFileIO.create();
@@ -167,7 +167,7 @@ public final class PaimonIndexBridge {
         return text.toString();
     }
 
-    /** Gives every data file the index under its name: bytes to embed, or the name of a sidecar beside it. */
+    /** Gives each data file its index. `indexes` maps file names to bytes to embed, or to the name of a sidecar. */
     public static void commitFileIndexes(FileStoreTable table, Map indexes) throws Exception {
         List messages = new ArrayList();
         List splits = table.newReadBuilder().newScan().plan().splits();
@@ -195,7 +195,7 @@ public final class PaimonIndexBridge {
         commit(table, messages);
     }
 
-    /** Commits deletion vectors; `ranges`: "index file, data file, offset, length, cardinality" a line, by U+001F. */
+    /** Commits deletion vectors. A line: index file, data file, offset, length, cardinality, joined by U+001F. */
     public static void commitDeletions(FileStoreTable table, String folder, String ranges) throws Exception {
         Map files = new LinkedHashMap();
         String[] lines = ranges.split("\n");

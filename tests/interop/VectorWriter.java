@@ -20,11 +20,12 @@ import org.apache.orc.TypeDescription;
 import org.apache.orc.Writer;
 
 /**
- * Fills ORC Java's vectors with whatever it is given, past the checks of any engine.
+ * Fills ORC Java's vectors with the given values, without the checks of an engine.
  *
- * For each column, depth first: a pool of values and, for each row, a big-endian int that says which (-1: null). An
- * entry of a pool is an int of its length and as many bytes: 8 of a long or of a double, UTF-8 of a decimal's text, or
- * the bytes of a text. A timestamp is a long of nanoseconds. A struct has an empty pool.
+ * Each column, depth first, has a pool of values. For each row, a big-endian int is the number of its value in the
+ * pool, or -1 for null. An entry of a pool has its length as an int, and the bytes of the value: 8 bytes of a long or
+ * double, a decimal's text in UTF-8, or the bytes of a text. A timestamp is a long of nanoseconds. The pool of a struct
+ * is empty.
  */
 public class VectorWriter {
     private static final int BATCH = 1024;
@@ -98,7 +99,7 @@ public class VectorWriter {
             ((DoubleColumnVector) vector).vector[row] = entry.getDouble(0);
         } else if (vector instanceof DecimalColumnVector) {
             BigDecimal value = new BigDecimal(new String(entry.array()));
-            ((DecimalColumnVector) vector).vector[row].set(HiveDecimal.create(value)); // past the vector's rounding
+            ((DecimalColumnVector) vector).vector[row].set(HiveDecimal.create(value)); // without the vector's rounding
         } else if (vector instanceof TimestampColumnVector) {
             long nanos = entry.getLong(0);
             long second = Math.floorDiv(nanos, 1000000000L);

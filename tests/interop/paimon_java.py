@@ -104,8 +104,8 @@ class PaimonJava:
         return int(self.call("compact", self.table(name), user, str(self._scratch("io"))))
 
     def read(self, name: str, where: Any = None, *, exact: bool = True) -> pa.Table:
-        """Returns the rows that Paimon reads. ``where`` comes from ``leaf``. ``exact=False`` turns off its filter of
-        rows."""
+        """Returns the rows that Paimon reads. ``where`` comes from ``leaf``. With ``exact=False``, Paimon does not
+        filter single rows, so only its index and statistics exclude rows."""
         target = self._scratch("out.orc")
         self.call("read", self.table(name), where, exact, str(target), str(self._scratch("io")))
         return pyarrow.orc.read_table(target)
@@ -133,8 +133,8 @@ class PaimonJava:
     def answers(
         self, container: bytes | Path, types: Mapping[str, str], questions: Sequence[Sequence[str]]
     ) -> list[tuple[str, list[int]]]:
-        """Returns Paimon's answers to many questions (column, operation, literals as text), in the form of
-        ``evaluate``.
+        """Returns Paimon's answers to many comparisons, in the form of ``evaluate``. A comparison is (column,
+        operation, literals as text).
 
         ``container``: bytes as a manifest embeds them, or a sidecar's path.
         """
@@ -156,7 +156,7 @@ class PaimonJava:
         strict: bool,
         selection: Sequence[int] | None,
     ) -> tuple[str, list[int]]:
-        """Returns Paimon's answer to TopN on one column, within a selection of rows."""
+        """Returns the rows of Paimon's TopN on one column, within a selection of rows."""
         rows = None if selection is None else " ".join(map(str, selection))
         order = (column, descending, nulls_first, k, strict, rows)
         return _answer(str(self.call("top", container, self.row_type(types), *order)))

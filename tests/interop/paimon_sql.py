@@ -72,5 +72,5 @@ class PaimonSql:
 
 
 def counted(frame: Any) -> Counter[str]:
-    """Rows as text, in which NaN equals NaN and -0.0 is not 0.0."""
+    """Returns the rows as texts, because as text NaN equals NaN and -0.0 differs from 0.0."""
     return Counter(map(repr, frame.collect()))

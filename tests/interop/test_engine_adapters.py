@@ -1,4 +1,5 @@
-"""The adapters of DuckDB and Polars: row counts for their planners, conditions that indexes answer, and frames."""
+"""Tests of the adapters of DuckDB and Polars: row counts for their planners, conditions that indexes answer, and
+frames."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_duckdb_answers(connection: Any, condition: str) -> None:
     query = "select count(*), sum(id), count(x), min(text), sum(price) from {} where " + condition
     expected = connection.sql(query.format("expected")).fetchall()
     assert connection.sql(query.format("rows")).fetchall() == expected
-    # The adapter knows by now which conditions DuckDB pushes.
+    # In the second query, the adapter knows which conditions DuckDB pushes.
     assert connection.sql(query.format("rows")).fetchall() == expected
 
 
@@ -97,7 +98,7 @@ def test_duckdb_joins_and_stops_early(connection: Any) -> None:
 
 
 def test_strings_are_varchar_whatever_stripes_hold(table: pa.Table, tmp_path: Any) -> None:
-    """The stripes have different dictionaries. Some columns have none, there are nulls, and strings in lists."""
+    """The stripes have different dictionaries. Other columns have no dictionary, or have nulls or strings in lists."""
     texts = [None if i % 11 == 0 else f"{i // 700}-{i % 17}" for i in range(4000)]
     unique = [f"u{i}" for i in range(4000)]
     rows = pa.table({"id": range(4000), "a": texts, "b": unique, "c": [[text] for text in texts]})
@@ -161,7 +162,7 @@ def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
     assert worth(col("id") == -1)
     assert not worth(col("text") == "v3")
     assert not worth(None)
-    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # only some of many files match
+    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # only some of so many files are opened
 
 
 def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monkeypatch: Any) -> None:
@@ -201,8 +202,8 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 
 @pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
-    """A lazy frame, either with the usual rule of what is pushed, or with every condition pushed. For the usual rule,
-    these files are too small."""
+    """A lazy frame. With "all pushed", every condition is pushed. Otherwise the default rule decides, but these files
+    are too small for its estimate from a sample."""
     reader, _, pushed = request.param.partition(", ")
     monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     if pushed:

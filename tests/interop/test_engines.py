@@ -1,4 +1,5 @@
-"""DuckDB, Polars, DataFusion and pyarrow over ``orcidx.dataset`` and ``scan_polars``: rows, and what is pushed down."""
+"""Tests of ``orcidx.dataset`` and ``scan_polars`` with DuckDB, Polars, DataFusion and pyarrow: the rows of queries, and
+the conditions that are pushed down."""
 
 import math
 import pickle
@@ -26,8 +27,8 @@ ROWS, GROUP = 5000, 500
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Writes one file for each of three years. The columns are ascending ids, numbers with nulls, NaN and zeros of both
-    signs, texts, and times."""
+    """Writes one file for each of three years. The columns: ascending ids; numbers, including null, NaN, 0.0 and -0.0;
+    texts; times."""
     root = tmp_path_factory.mktemp("engines")
     odd = [math.nan, None, 0.0, -0.0, 1.5, -math.inf, 7.25]
     for year in range(3):
@@ -135,7 +136,8 @@ def decoded(monkeypatch):
 
 
 def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monkeypatch):
-    """``Scanner.from_batches`` read the whole dataset ahead, without being asked."""
+    """A dataset reads only the rows that are requested. ``Scanner.from_batches`` of pyarrow would read the whole
+    dataset ahead."""
     work = decoded(monkeypatch)
     rows.head(3)
     assert work() == 3
@@ -340,8 +342,8 @@ def test_duckdb(noted, table):
 
 
 def test_duckdb_compares_zoned_times(tmp_path):
-    """DuckDB compares times in nanoseconds only with literals, also for pyarrow's own datasets. It compares times in
-    microseconds with all values."""
+    """DuckDB can compare times in nanoseconds only with literals. This is also so for pyarrow's own datasets. DuckDB
+    can compare times in microseconds with all values."""
     times = pa.array([0, 10**18, 1_500_000_000_123_456_789, None], pa.timestamp("ns", "UTC"))
     pyarrow.orc.write_table(pa.table({"id": [1, 2, 3, 4], "t": times}), tmp_path / "a.orc")
     fine, coarse = orcidx.dataset(tmp_path / "a.orc"), orcidx.dataset(tmp_path / "a.orc", timestamp_unit="us")
@@ -437,7 +439,7 @@ def test_scan_polars_with_added_columns(folder):
 
 
 def test_conditions_on_file_names_that_are_not_shown(folder, table, monkeypatch):
-    """The condition of the dataset still has the column of file names if a query does not ask for the column."""
+    """The condition of the dataset uses the column of file names, even if a query does not select this column."""
     here = f"path = '{folder / 'year=2021' / 'a.orc'}'"
     wanted = table["id"].to_pylist()[ROWS : 2 * ROWS]
     rows = orcidx.dataset(folder, where=here, file_path="path")

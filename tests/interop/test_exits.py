@@ -1,8 +1,8 @@
-"""Scripts that end in the middle of a scan. Each runs as a process, which must exit with 0 and print nothing.
+"""Runs scripts that end in the middle of a scan. Each script runs as a process, which must exit with 0 and print
+nothing.
 
-A thread of another library that reads ahead needs the interpreter's lock. If the interpreter ends meanwhile, the
-process
-aborts or hangs (docs/decisions/0012).
+A thread of another library that reads ahead needs the interpreter's lock. If the interpreter ends while the thread
+runs, the process aborts or hangs (docs/decisions/0012).
 """
 
 import subprocess

@@ -80,7 +80,7 @@ def compare(ours: ColumnStatistics, java: Any, kind: TypeKind, where: str) -> No
     for name, java_name in (("minimum", "min"), ("maximum", "max"), ("sum", "sum")):
         mine = getattr(ours, name)
         if mine is None or not ours.count or kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
-            continue  # Java's text has no bounds without values, and times are compared below
+            continue  # without values, Java's text has no bounds; times are compared below
         text = theirs.get(java_name)
         assert text is not None, f"{where} {name}: ours {mine!r}, Java has {java.toString()}"
         if isinstance(mine, float):

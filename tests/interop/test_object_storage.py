@@ -1,4 +1,4 @@
-"""A real S3 interface (moto, in this process, on loopback) through s3fs, obstore and pyarrow."""
+"""Tests with a real S3 interface (moto, in this process, on loopback), which s3fs, obstore and pyarrow use."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_every_layout(frame: Any, tmp_path: Path, options: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata", "Europe/Oslo"])
 def test_the_zone_of_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
-    """The result is the wall clock that Spark shows in the writer's zone, on both sides of every change of the
+    """The result is the wall clock time that Spark shows in the writer's zone, before and after every change of the
     clocks."""
     texts = [
         f"{year}-{day} {clock}.5"

@@ -1,4 +1,5 @@
-"""Every type, flat and nested, with every pattern of nulls, is read forwards, in any order of row groups, and filtered.
+"""Columns of every type, flat and nested, with every pattern of nulls, are read forwards, in any order of row groups,
+and with conditions.
 
 pyorc writes the files with many small row groups and chunks, so that runs and values cross their ends.
 """

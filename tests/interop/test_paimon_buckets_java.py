@@ -18,7 +18,7 @@ BUCKETS = 97
 
 
 def our_buckets(folder: Path, rows: pa.Table) -> list[int]:
-    """Returns the bucket of each row, computed as an append does it."""
+    """Returns the bucket of each row, which is computed in the same way as by an append."""
     schema = open_table(folder).table_schema
     found = np.full(len(rows), -1)
     (batch,) = rows.combine_chunks().to_batches()

@@ -1,5 +1,5 @@
-"""Tables that orcidx changes, and Paimon's Java uses later: it reads, appends, compacts, deletes, expires, rolls
-back."""
+"""orcidx changes tables, and Paimon's Java library uses them later: it reads, appends, compacts, deletes, expires and
+rolls back."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[in
 
 
 def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> list[int]:
-    """Appends, expires to one snapshot and removes orphans, with Java. Error E1 shows only after this."""
+    """Appends, expires to one snapshot and removes orphans, with Java. Only these steps delete data files that a wrong
+    commit has lost."""
     fresh = max(expected, default=0) + 100_000
     paimon_java.write(name, rows(fresh, 10))
     expected = sorted([*expected, *range(fresh, fresh + 10)])
@@ -79,7 +80,7 @@ def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> l
 
 @pytest.mark.parametrize("threshold", ["1 mb", "10 b"])
 def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold: str) -> None:
-    """After pypaimon's commit, Java's expiry deletes the data files (E1)."""
+    """Java's expiry must not delete the data files, as it does after such a commit of pypaimon."""
     name = f"rewritten_{threshold.split()[1]}"
     options = {"bucket": "-1", "file-index.in-manifest-threshold": threshold}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -109,7 +110,7 @@ def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold:
 
 
 def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> None:
-    """Java's own rewrite of such a table fails with "File deletion conflicts detected" (E7)."""
+    """Java's own rewrite of such a table fails with "File deletion conflicts detected"."""
     name = "rewritten_dv"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1", "deletion-vectors.enabled": "true", **INDEXED})
     paimon_java.write(name, rows(0))
@@ -132,7 +133,8 @@ def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> Non
 
 
 def test_rewrite_on_a_keyed_table_keeps_empty_deletion_files(paimon_java: Any) -> None:
-    """After pypaimon's commit, Java's empty deletion file is null, and Java's next write fails (E3)."""
+    """A commit of pypaimon replaces the empty list of Java's deletion file by null, and then Java's next write fails.
+    orcidx keeps the empty list."""
     name = "rewritten_pk"
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     folder = paimon_java.create(name, {**TYPES, "id": "BIGINT NOT NULL"}, primary_keys=["id"], options=options)
@@ -192,7 +194,7 @@ DELETIONS = {"deletion-vectors.enabled": "true"}
 @pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "2", "bucket-key": "id"}])
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
 def test_deletes_are_merged_and_java_lives_on(paimon_java: Any, bucket: dict[str, str], bitmap64: str) -> None:
-    """Deletes are tested with both kinds of deletion vectors and both kinds of append tables (E9)."""
+    """Deletes are tested with both kinds of deletion vectors and both kinds of append tables."""
     name = f"deleted_{bucket['bucket'].strip('-')}_{bitmap64}"
     options = {**DELETIONS, **bucket, "deletion-vectors.bitmap64": bitmap64, **INDEXED}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -327,7 +329,7 @@ def _types_of(path: Path) -> list[Any]:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form: str) -> None:
-    """The statistics have the same bytes as Java's for the same rows. Every column tests E11 and E12."""
+    """The statistics have the same bytes as Java's for the same rows, for columns of every type."""
     folders = {}
     for who in ("java", "ours"):
         options = {"bucket": "-1", "file.format": form, **INDEXED}
@@ -367,7 +369,8 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
 
 
 def test_appends_to_buckets_and_partitions_continue_javas(paimon_java: Any) -> None:
-    """Appended rows go to the bucket that Java chooses for the key, and sequence numbers continue Java's (E5)."""
+    """Appended rows go to the bucket that Java chooses for the key, and the sequence numbers follow those of Java's
+    files."""
     name = "appended_buckets"
     types = {**TYPES, "dt": "STRING"}
     options = {"bucket": "3", "bucket-key": "id", "file-index.bitmap.columns": "city"}
@@ -435,8 +438,8 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
 def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
-    """Java interprets the instant's wall clock in UTC as a time in the zone of the JVM, and stores the instant of this
-    time (E12)."""
+    """Java interprets the instant's wall clock time in UTC as a time in the zone of the JVM, and stores the instant of
+    this time."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, options={"bucket": "-1"})

@@ -1,4 +1,4 @@
-"""Tests of the bridge to Paimon's Java, which the interop tests use."""
+"""Tests the bridge to Paimon's Java library, which the interop tests use."""
 
 from typing import Any
 

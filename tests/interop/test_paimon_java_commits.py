@@ -1,4 +1,4 @@
-"""Paimon's Java reads deletion vectors, hash files and file indexes of orcidx, and uses them in its tables."""
+"""Paimon's Java library reads deletion vectors, hash files and file indexes of orcidx, and uses them in its tables."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ SPEC = {
 
 @pytest.mark.parametrize("embedded", [False, True])
 def test_file_indexes_committed_to_a_table_prune_its_reads(paimon_java: Any, embedded: bool) -> None:
-    """Without its filter of rows, Java returns the rows that the index leaves. These are single rows, not whole
-    files."""
+    """Java does not filter the rows here, so it returns all rows that the index leaves. The index leaves single rows,
+    not whole files."""
     name = f"indexed_{'embedded' if embedded else 'sidecar'}"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1"})
     for start in (0, ROWS):

@@ -314,7 +314,7 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
             given = None if selection is None else BitMap(selection)
             ours = one.top_k(k, strict=strict, selection=given, **order)
             where = (shape, k, order, strict, selection)
-            if shape == "nulls":  # issue 9140; also, Java ignores the selection if all values are null
+            if shape == "nulls":  # issue 9140; Java also ignores the selection if all values are null
                 assert ours <= rows or found == [0, NULLS - 1], where
                 continue
             candidates = list(range(len(values)) if selection is None else selection)
@@ -329,8 +329,8 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
 
 
 def test_times_of_nanoseconds(paimon_java: Any) -> None:
-    """Such an index has keys in microseconds. Released Java takes them for exact and loses rows. orcidx does not use
-    them to exclude rows."""
+    """An index of nanoseconds has keys in microseconds. Released versions of Java treat the keys as exact, and lose
+    rows. orcidx does not use such keys to exclude rows."""
     start = datetime.datetime(2024, 1, 1)
     values = pa.array([1704067200000000001, 1704067200000000002], pa.timestamp("ns"))
     types = {"bitmap": "TIMESTAMP(9)", "bsi": "TIMESTAMP(9)", "bloom-filter": "TIMESTAMP(9)"}

@@ -35,8 +35,8 @@ def values_of(record: dict[str, Any], columns: list[str]) -> dict[str, Any]:
 
 
 def has_both_zeros(column: pa.ChunkedArray) -> bool:
-    """Whether a column has -0.0 and 0.0. Java takes the first of them as the bound. orcidx takes -0.0 as the minimum
-    and 0.0 as the maximum, because Paimon compares -0.0 as smaller."""
+    """Whether a column has -0.0 and 0.0. Java takes the first of the two as the bound. orcidx takes -0.0 as the minimum
+    and 0.0 as the maximum, because in Paimon -0.0 is smaller than 0.0."""
     return {math.copysign(1, value) for value in column.to_pylist() if value == 0} == {1.0, -1.0}
 
 

@@ -268,7 +268,7 @@ def test_partition_directories_that_the_jvm_names(paimon_java: Any, jvm_in: Any,
     name = f"named_by_jvm_{legacy}"
     types = {"v": "INT", "f": "FLOAT", "d": "DOUBLE", "c": "TIME(3)", "t": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     if legacy == "false":
-        types["y"] = "BYTES"  # with legacy names, Java itself cannot find its directory "[B@1b2c3d" again
+        types["y"] = "BYTES"  # Java itself does not find the directory "[B@1b2c3d" of a legacy name again
     keys = [key for key in types if key != "v"]
     options = {"bucket": "-1", "partition.legacy-name": legacy, "orc.timestamp-ltz.legacy.type": "false"}
     folder = paimon_java.create(name, types, partition_keys=keys, options=options)
