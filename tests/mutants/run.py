@@ -102,9 +102,9 @@ TESTS = [
 SUITE_SECONDS = 20.0
 """Processor time that the tests of a mutant may take, as measured without the mutant."""
 FILE_SECONDS = 25.0
-"""Processor time that the tests of one file may take in the measurement of what they run. The rest is left out."""
+"""The processor time for measuring which functions the tests of one file run. The tests that remain are left out."""
 NO_PROGRESS_SECONDS = 90.0
-"""A mutant counts as hung if no further test of it ends for this time by the clock."""
+"""A mutant counts as hung if none of its tests ends within this wall clock time."""
 SEEN = "__function_called__"
 
 
@@ -142,7 +142,7 @@ class MutantRun:
                 outcome, by = tried(mutant, [items[name] for name, _ in suite if name in items], seconds, code)
                 if by in items and by not in alone:
                     alone[by] = passes(items[by])
-                if by in items and not alone[by]:  # the test passes only after others of its file, so it proves nothing
+                if by in items and not alone[by]:  # a test that does not pass alone proves nothing
                     runs = [run for run in runs if run["test"] != by]
                     outcome = ""
             if by in items:

@@ -1,4 +1,4 @@
-"""Mutants match their names, and ``judged.toml`` names only code and tests that exist."""
+"""Tests that mutants match their names, and that ``judged.toml`` names only code and tests that exist."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_function_has_a_mutant_for_each_small_mistake() -> None:
         ("return a + 6", "return None"),
         ("5", "6"),
     } <= found
-    assert not {"1", "2", "3", "4"} & {before for before, _ in found}, "what is outside of functions stays"
+    assert not {"1", "2", "3", "4"} & {before for before, _ in found}, "code outside of functions is not changed"
 
 
 def judged_as_it_says(one: dict[str, str]) -> None:
