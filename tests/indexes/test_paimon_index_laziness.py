@@ -51,14 +51,14 @@ def test_a_value_of_a_bitmap_takes_one_block_and_one_bitmap(column: pa.Array) ->
     assert source.asked[0] == [(0, FIRST_READ)]
     verdict = index.evaluate("eq", [77_777])
     assert verdict == built.evaluate("eq", [77_777])
-    assert [len(ranges) for ranges in source.asked] == [1, 1, 1]  # first bytes, block, bitmap
+    assert [len(ranges) for ranges in source.asked] == [1, 1, 1]  # one range each: first bytes, block, bitmap
     assert source.bytes_asked < FIRST_READ + (16 << 10) + 100
     index.evaluate("eq", [77_778])
     assert len(source.asked) <= 4  # the block is cached
     many = list(range(1, 100_000, 1000))
     before = len(source.asked)
     assert index.evaluate("in", many) == built.evaluate("in", many)
-    assert len(source.asked) == before + 2  # all blocks at once, all bitmaps at once
+    assert len(source.asked) == before + 2  # one request for all blocks, and one for all bitmaps
 
 
 def test_a_value_of_a_range_bitmap_takes_one_chunk_and_the_slices(column: pa.Array) -> None:

@@ -1,4 +1,4 @@
-"""The page of ``orcidx report``: its content, and that it is legible for any number of row groups.
+"""Tests the page of ``orcidx report``: its content, and whether it is legible for any number of row groups.
 
 If Chromium is installed, a browser must show it without an error at three widths, in light and in dark mode.
 """
