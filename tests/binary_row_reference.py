@@ -1,4 +1,4 @@
-"""A simple implementation of BinaryRow and its hash, one value at a time: the oracle for the compiled hash."""
+"""A simple implementation of BinaryRow and its hash, one value at a time. It is the oracle for the compiled hash."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _slot(row: bytearray, kind: DataType, value: Any) -> bytes:
 
 
 def murmur(row: bytes) -> int:
-    """Murmur3-32 with seed 42, as a signed int."""
+    """Returns the Murmur3-32 hash with seed 42, as a signed int."""
     h, mask = 42, 0xFFFFFFFF
     for (word,) in struct.iter_unpack("<I", row):
         word = word * 0xCC9E2D51 & mask

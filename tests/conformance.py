@@ -1,8 +1,7 @@
 """Checks of what every implementation of a protocol must do. The tests of each implementation call them.
 
-There is one function for each protocol. It fails with an AssertionError. It needs only its arguments, and leaves no
-files
-behind.
+There is one function for each protocol. If a check fails, the function raises an AssertionError. It needs only its
+arguments, and leaves no files behind.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ def check_folder(folder: Folder) -> None:
     folder.put(deep, large)
     assert folder.read(deep) == large
     listed = [(one.name, one.version.size) for one in folder.list(base)]
-    assert listed == sorted([(deep, len(large)), (name, 0)]), "all of it, hidden names too, and nothing temporary"
+    assert listed == sorted([(deep, len(large)), (name, 0)]), "all files, also hidden ones, but no temporary ones"
     assert not folder.create(name, b"other", single_writer=True)
     assert folder.read(name) == b""
     for _ in range(2):
@@ -211,15 +210,15 @@ def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8)
         for name in names:
             calls = [(name, f"{name} of writer {writer}".encode()) for writer in range(writers)]
             told = list(pool.map(race, calls))
-            assert told.count(True) == 1, f"{told.count(True)} of {writers} were told True"
+            assert told.count(True) == 1, f"create returned True to {told.count(True)} of {writers} writers"
             assert folder.read(name) == calls[told.index(True)][1]
-    assert not folder.create(names[0], folder.read(names[0]) or b""), "the same bytes again are no success either"
+    assert not folder.create(names[0], folder.read(names[0]) or b""), "equal bytes are no success either"
     mine = uuid.uuid4().bytes
     assert folder.publish(f"{base}/mine", mine)
     assert folder.publish(f"{base}/mine", mine)
     assert not folder.publish(f"{base}/mine", uuid.uuid4().bytes)
     names.append(f"{base}/mine")
-    assert [one.name for one in folder.list(base)] == sorted(names), "no probe and nothing temporary stays"
+    assert [one.name for one in folder.list(base)] == sorted(names), "no probe and no temporary file is left"
     for name in names:
         folder.delete(name)
 

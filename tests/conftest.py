@@ -82,8 +82,8 @@ def _needs_jvm(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker for each core, but at most four. A single test or file runs without workers, because starting them would
-    take longer than they save."""
+    """Returns the number of workers: one for each core, but at most four. A single test or file runs without workers,
+    because starting workers would take more time than they save."""
     if len(config.args) == 1 and config.args[0].partition("::")[0].endswith(".py"):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -188,7 +188,7 @@ def saves() -> Callable[..., bool]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("levels"):
         if off := _levels_off(*marker.args):
-            pytest.skip(f"it is about the {', '.join(off)}, {TURNED_OFF}")
+            pytest.skip(f"the test is about the {', '.join(off)}, {TURNED_OFF}")
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def _source_tree() -> list[str]:
 
 @pytest.fixture(scope="session")
 def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A released version of Paimon in Spark's JVM. It makes, fills and reads tables (see
+    """A released version of Paimon in Spark's JVM. The fixture makes, fills and reads tables (see
     ``interop/paimon_java.py``)."""
     if not (jar_cache() / PAIMON_JAR).is_file():
         pytest.skip(f"no {PAIMON_JAR} in {jar_cache()}: run .ci/fetch-paimon (it needs Maven)")

@@ -1,4 +1,4 @@
-"""Files whose footers say that ORC Java wrote them."""
+"""Changes files so that their footers name ORC Java as the writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import orcidx
 
 
 def as_java_writes(data: bytes) -> bytes:
-    """Changes the footer: ORC Java wrote the file, with the hybrid calendar. The last value of a field counts."""
+    """Adds fields to the footer. They say that ORC Java wrote the file, with the hybrid calendar. Readers use the last
+    value of a field."""
     end = len(data) - 1 - data[-1]
     postscript = data[end:-1]
     fields = uint(9, 0) + uint(11, 1)

@@ -13,10 +13,10 @@ _NUMBERS = itertools.count()
 
 
 class MemoryFiles:
-    """``refuses``: whether a conditional create fails if the name exists, as s3a claims for itself."""
+    """Files in memory, by URL. ``refuses``: whether a conditional create fails if the name exists, as s3a promises."""
 
     def __init__(self, *, refuses: bool = True) -> None:
-        self.name = f"memory {next(_NUMBERS)}"  # never the name of an earlier object; an id can be used again
+        self.name = f"memory {next(_NUMBERS)}"  # not the id(), because a later object can have the same id
         self.held: dict[str, bytes] = {}
         self.refuses = refuses
         self.ways: list[str] = []

@@ -15,8 +15,8 @@ _LIBRARIES = ("hadoop-client-api-*", "hadoop-client-runtime-*", "slf4j-api-*", "
 
 @contextmanager
 def minicluster(jars: Path, scratch: Path) -> Iterator[tuple[str, str]]:
-    """Yields the URL of the namenode, and host and port of WebHDFS. HDFS has another superuser than the user of this
-    process, so permissions apply to this user. The user may write anywhere."""
+    """Yields the URL of the namenode, and host and port of WebHDFS. The user of this process is not the superuser of
+    HDFS, so permissions apply to this user. Every user may write to the root directory."""
     import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 

@@ -70,7 +70,7 @@ def files_of(folder: Path, number: int | None = None) -> Files:
                 live.pop(identity(record), None)
             else:
                 assert identity(record) not in live
-                assert identity(record) not in dead, "an identity that was deleted stays dead for Paimon's scan"
+                assert identity(record) not in dead, "Paimon's scan ignores an entry that was deleted before"
                 live[identity(record)] = record
     assert sum(record["_FILE"]["_ROW_COUNT"] for record in live.values()) == document["totalRecordCount"]
     _, added = avro(manifest / document["deltaManifestList"])
@@ -118,7 +118,7 @@ def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]], types: li
         bounds = info.get(f"_MIN_{name}"), info.get(f"_MAX_{name}")
         assert bounds in ((None, None), (min(values), max(values)))  # Paimon before 1.1 writes no bounds
     stats, partitions = info["_PARTITION_STATS"], {record["_PARTITION"] for record in records}
-    if len(partitions) == 1:  # then the bytes of the row are both bounds
+    if len(partitions) == 1:  # a single partition is the minimum and the maximum
         assert {stats["_MIN_VALUES"], stats["_MAX_VALUES"]} == partitions
     columns = list(zip(*(_partition_values(record["_PARTITION"], types) for record in records))) if types else []
     known = [[value for value in column if value is not None] for column in columns]
@@ -154,7 +154,7 @@ def _check_step(folder: Path, before: Files, after: Files) -> None:
     """Checks the changes from one snapshot to the next."""
     gone = {identity(record) for record in after.delta if record["_KIND"] == 1}
     added = {identity(record) for record in after.delta if record["_KIND"] == 0}
-    assert gone <= before.live.keys(), "an entry deletes what was not there"
+    assert gone <= before.live.keys(), "an entry deletes a file that the snapshot does not have"
     assert after.live.keys() == (before.live.keys() - gone) | added
     old, new = before.document, after.document
     assert new["timeMillis"] >= old["timeMillis"]
@@ -170,12 +170,12 @@ def _check_step(folder: Path, before: Files, after: Files) -> None:
     assert new.get("nextRowId") == old.get("nextRowId")
     assert new["commitKind"] in ("APPEND", "COMPACT", "OVERWRITE")
     for name in before.live.keys() & after.live.keys():
-        assert after.live[name] == before.live[name], "a record that was not touched, unknown fields included"
+        assert after.live[name] == before.live[name], "an unchanged record must keep all fields, also unknown ones"
     kept_files = {record["_FILE_NAME"]: record for record in before.index}
     for record in after.index:
         assert kept_files.get(record["_FILE_NAME"], record) == record
     if new["commitKind"] != "OVERWRITE":
-        assert new.get("indexManifest") == old.get("indexManifest"), "without it deleted rows come back"
+        assert new.get("indexManifest") == old.get("indexManifest"), "without this manifest, deleted rows come back"
     else:
         assert not after.delta
 

@@ -86,8 +86,8 @@ def _decimals(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
 
 
 def _texts(rng: np.random.Generator, count: int, kind: Any) -> list[Any]:
-    """Returns texts. Some are longer than statistics keep. There are few different letters, so texts share prefixes. No
-    text ends with a blank."""
+    """Returns texts. Some texts are longer than the values in statistics. There are few different letters, so texts
+    share prefixes. No text ends with a blank."""
     most = min(kind.length or 60, 60)
     found = []
     for _ in range(count):

@@ -1,4 +1,5 @@
-"""Evaluates comparisons value by value in plain Python: the oracle for the answers of Paimon's indexes."""
+"""Evaluates comparisons value by value in plain Python. The results are the oracle for the answers of Paimon's
+indexes."""
 
 from __future__ import annotations
 

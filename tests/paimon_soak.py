@@ -146,14 +146,14 @@ def _compact_on_request(java: Compactions | None, wishes: Any, over: threading.E
 def _compared(folder: Path, done: list[Step], java: Compactions | None) -> Counter[str]:
     assert [step for step in done if step.operation == "conflict"] == []
     committed = {step.snapshot: step for step in done if step.snapshot is not None}
-    assert len(committed) == sum(step.snapshot is not None for step in done), "two were told the same snapshot"
+    assert len(committed) == sum(step.snapshot is not None for step in done), "two changes have the same snapshot"
     numbers = snapshot_numbers(folder)
     assert numbers == list(range(1, len(numbers) + 1)), "snapshots have gaps"
     others = []
     for number in numbers[1:]:
         user = snapshot(folder, number)["commitUser"]
         if number in committed:
-            assert user == committed[number].user, f"snapshot {number} was told to {committed[number]}, and is {user}'s"
+            assert user == committed[number].user, f"snapshot {number} is of {user}, not of {committed[number]}"
         else:
             others.append((user, snapshot(folder, number)["commitKind"]))
     assert others == [(JAVA_USER, "COMPACT")] * (java.committed if java else 0)

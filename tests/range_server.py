@@ -17,7 +17,8 @@ from typing import Any
 
 @lru_cache(maxsize=64)
 def _etag(data: bytes) -> str:
-    """Returns a cached digest. To compute it for each request to a large object would take most of a test's time."""
+    """Returns a cached digest. Without the cache, computing the digest of a large object for each request would take
+    most of a test's time."""
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
 
 
@@ -38,8 +39,8 @@ class RangeServer:
 
     ``latency``: seconds before each answer. ``faults``: taken one by one, one for each GET: "" (none), a status such as
     "503", "short" (the body ends early and the connection closes), "reset" (the connection is reset), "whole" (the
-    range is ignored), "shifted" (another range than asked), "stall" (no answer before the server closes). Requests at
-    the same time take the faults in any order. ``stalled`` names Range headers that are never answered.
+    range is ignored), "shifted" (another range than the requested one), "stall" (no answer before the server closes).
+    Requests at the same time take the faults in any order. ``stalled`` names Range headers that are never answered.
     """
 
     objects: dict[str, bytes]

@@ -17,8 +17,8 @@ class RequestLog:
     """A WSGI wrapper that notes the object requests: (method, key, one header).
 
     Write requests run one at a time, because moto checks conditions and then writes, and S3 does both in one step.
-    ``refuse`` takes a request's path and query. It returns an error of S3, such as "403 AccessDenied" or "400
-    ExpiredToken", with which the request is answered. ``sent``: bytes of all answers.
+    ``refuse`` is a function of a request's path and query. It returns the error with which the request is answered,
+    such as "403 AccessDenied" or "400 ExpiredToken", or None. ``sent``: bytes of all answers.
     """
 
     def __init__(self, app: Any, bucket: str, header: str) -> None:

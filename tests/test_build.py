@@ -1,4 +1,5 @@
-"""What a second build by setup.py makes again. Mocks replace Cython and setuptools, so that nothing is compiled."""
+"""Tests which files a second build by setup.py makes again. Mocks replace Cython and setuptools, so that nothing is
+compiled."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def build(tree, monkeypatch):
 
 
 def test_a_second_build_translates_nothing(build):
-    """The file time of the Cython that pip has unpacked does not matter."""
+    """The build must not compare with the file time of Cython, because pip has just unpacked Cython."""
     assert build()[0] == []
 
 
@@ -128,7 +129,7 @@ def test_without_c_it_is_made(tree, build):
 
 
 def test_the_longest_is_compiled_first(build):
-    """If it were compiled last, the other cores would have nothing left to do."""
+    """If the longest module were compiled last, the other cores would have nothing to do."""
     assert build()[1] == ["orcidx._cython", "orcidx.one"]
 
 
@@ -137,7 +138,7 @@ def test_what_pip_asks_before_it_builds_translates_nothing(tree, build, words):
     """pip runs two commands of ``setup.py`` before it builds. Neither of them translates a module."""
     (tree / "orcidx" / "one.c").write_text("")
     assert build(*words) == ([], ["orcidx.one", "orcidx._cython"])
-    assert not build.flags, "Cython was not asked"
+    assert not build.flags, "Cython was not called"
     assert build("bdist_wheel")[0] == ["orcidx/one.pyx"]
 
 
@@ -151,8 +152,8 @@ def test_plain_modules_are_compiled_for_less(tree, build, monkeypatch, debug):
 
 
 def test_plain_modules_are_there():
-    """A name without a module would have no effect, and would not be noticed."""
+    """A name in ``PLAIN`` without a module would have no effect, so nobody would notice it."""
     names = re.search(r'^PLAIN = """(.*?)"""', SETUP.read_text(), re.DOTALL | re.MULTILINE).group(1).split()
     assert "orc.spans" in names
     missing = [name for name in names if not (SETUP.parent / "orcidx" / f"{name.replace('.', '/')}.pyx").exists()]
-    assert missing == ["_cython"], "but for the one that Cython writes"
+    assert missing == ["_cython"], "only the module that Cython writes has no .pyx file"

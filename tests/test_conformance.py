@@ -426,7 +426,7 @@ def test_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if finding is not None:
             spoke.add(type(evidence).__name__)
     of_files = {"FileBounds", "PartitionEvidence"}  # checked below
-    assert spoke == recorder.known - of_files, "an evidence that nothing here asks, or that never speaks"
+    assert spoke == recorder.known - of_files, "an evidence that no condition here uses, or that proves nothing"
 
 
 def test_evidence_of_files() -> None:

@@ -1,8 +1,8 @@
 """Runs every Python and shell block of the documentation. The blocks of a page run one after another.
 
-Not run are blocks under ``<!-- not run: why -->``, the sketches in decisions, and blocks under ``<!-- needs: MODULE
--->`` if the module is not installed. Blocks that need Spark run in ``spark/test_spark_guide.py``, and the shell blocks
-of README.md in ``test_front_page.py``.
+Some blocks are not run: the sketches in decisions, blocks under ``<!-- not run: why -->``, and blocks under
+``<!-- needs: MODULE -->`` if the module is not installed. Blocks that need Spark run in ``spark/test_spark_guide.py``,
+and the shell blocks of README.md in ``test_front_page.py``.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def installed(module: str) -> bool:
 
 
 def blocks(page: Path, *, spark: bool = False) -> list[tuple[str, str]]:
-    """Returns language and text of the blocks of a page that are run. With ``spark``, these are the blocks that need
-    Spark."""
+    """Returns the language and the text of each block of a page that is run. With ``spark``, these are the blocks that
+    need Spark."""
     found = []
     for mark, said, language, text in BLOCK.findall(page.read_text()):
         needs_spark = (

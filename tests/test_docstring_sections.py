@@ -127,7 +127,7 @@ def told(text: str) -> set[str]:
 
 
 def gaps(function: Callable[..., Any]) -> list[str]:
-    """Returns what numpydoc requires and the docstring lacks."""
+    """Returns the parts that numpydoc requires and that the docstring lacks."""
     texts = sections(function.__doc__)
     # The signature has the options by name. Parameters of the type Never exist only to be refused.
     never = {name for name, kind in function.__annotations__.items() if kind == "Never"}
@@ -175,7 +175,7 @@ def test_each_name_has_an_example() -> None:
     exempt = set().union(*WITHOUT_EXAMPLE.values())
     new, gone = silent - exempt, exempt - silent
     assert not new, f"{new}: show how each is used"
-    assert not gone, f"{gone}: take them out of WITHOUT_EXAMPLE"
+    assert not gone, f"{gone}: remove them from WITHOUT_EXAMPLE"
 
 
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

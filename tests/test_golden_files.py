@@ -34,11 +34,11 @@ def openings(source: str) -> Iterator[str]:
         if named == "golden" and isinstance(node, ast.Attribute) and getattr(node.value, "attr", "") == "mark":
             yield f"line {node.lineno}: a marker alone does not skip; ask for a fixture, or use goldens.needs"
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "shared/golden" in node.value:
-            yield f"line {node.lineno}: the place of the golden files is for goldens.py to know"
+            yield f"line {node.lineno}: only goldens.py may name the place of the golden files"
 
 
 def only_searched(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether a folder is only passed to a function that makes parameters, or is searched, also in a subfolder."""
+    """Whether a folder, or a subfolder of it, is only searched, or passed to a function that makes parameters."""
     above = parents[node]
     while isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div) and above.left is node:
         node, above = above, parents[above]

@@ -13,8 +13,8 @@ from test_layers import graph, short
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
 MODULE_LINES, FUNCTION_LINES, CLASS_LINES = 450, 60, 250
-"""Limits in lines without docstrings. Code above a limit must be checked for whether it does one thing. Code that does,
-and is longer, is listed in ``LONG``. The limits are alarms, and not sizes to be used up."""
+"""Limits in lines without docstrings. If code is longer than a limit, check whether it does only one thing. Longer code
+that does only one thing is listed in ``LONG``. The limits are alarms, and not sizes that code should reach."""
 PARAMETERS = 7
 FIELDS, METHODS = 10, 12
 """Limits for a class. ``LARGE_CLASSES`` lists the exceptions."""
@@ -118,8 +118,8 @@ WIDE_MODULES: dict[str, dict[str, int]] = {
         "scanner.stripe_reader": 21,
     },
 }
-"""Why a module imports more modules of the package than ``FAN_OUT``, and how many. The list and its numbers may only
-shrink, as those of ``LARGE_CLASSES``."""
+"""Why a module imports more modules of the package than ``FAN_OUT``, and how many. As with ``LARGE_CLASSES``, the list
+and its numbers may only shrink."""
 
 LONG: dict[str, int] = {}
 """Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than allowed. The list
@@ -215,8 +215,8 @@ def lengths() -> Iterator[tuple[str, int, int]]:
 def test_modules_functions_and_classes_are_small() -> None:
     long = {name: lines for name, lines, alarm in lengths() if lines > alarm}
     grown = {name: lines for name, lines in long.items() if lines > LONG.get(name, 0)}
-    assert not grown, f"{grown}: is it one thing?"
-    assert long == LONG, f"{LONG} has become {long}: write down the smaller numbers"
+    assert not grown, f"{grown}: does it do only one thing?"
+    assert long == LONG, f"{LONG} has become {long}: change the list to the smaller numbers"
 
 
 def fields_of(node: ast.ClassDef) -> set[str]:
@@ -249,19 +249,20 @@ def test_classes_are_one_thing() -> None:
         for name, size in found.items()
         if any(now > most for now, most in zip(size, known.get(name, (FIELDS, METHODS))))
     }
-    assert not grown, f"{grown}: fields and methods; take the class apart by what changes together"
+    assert not grown, f"{grown}: too many fields or methods; split the class"
     smaller = {name: found.get(name) for name, size in known.items() if found.get(name) != size}
-    assert not smaller, f"{smaller}: write down in LARGE_CLASSES what they have now, or take them from it"
+    assert not smaller, f"{smaller}: change LARGE_CLASSES to the new numbers, or remove the classes from it"
 
 
 def test_modules_import_few_modules() -> None:
-    """Imports inside of functions count, and so do modules that are cimported. Imports for types only do not count."""
+    """Imports inside of functions count, and so do modules that are cimported. Imports that are only for types do not
+    count."""
     found = {short(module): len(targets) for module, targets in graph().items() if len(targets) > FAN_OUT}
     known = {name: count for listed in WIDE_MODULES.values() for name, count in listed.items()}
     grown = {name: count for name, count in found.items() if count > known.get(name, FAN_OUT)}
-    assert not grown, f"{grown}: imported modules of the package; which part of it is another thing?"
+    assert not grown, f"{grown}: too many imported modules of the package; split the module"
     smaller = {name: found.get(name) for name, count in known.items() if found.get(name) != count}
-    assert not smaller, f"{smaller}: write down in WIDE_MODULES what they have now, or take them from it"
+    assert not smaller, f"{smaller}: change WIDE_MODULES to the new numbers, or remove the modules from it"
 
 
 def test_functions_take_few_positional_parameters() -> None:
@@ -353,8 +354,8 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
 
 
 def test_the_history_of_benchmarks_tells_nothing_of_machines() -> None:
-    """asv stores the interpreter's path and facts about the machine in its results.
-    benchmarks/history.py does not."""
+    """asv stores the interpreter's path and facts about the machine in its results. ``benchmarks/history.py`` stores
+    neither."""
     kept = sorted((ROOT / "benchmarks" / "results").glob("*/*.json"))
     assert kept
     for path in kept:
@@ -436,12 +437,12 @@ def unexplained_numbers(text: str) -> Iterator[str]:
 
 
 def test_numbers_say_what_they_are() -> None:
-    """A number at the top of a module has its unit and reason beside it (docs/decisions/0113)."""
+    """Beside a number at the top of a module, a text says its unit and its reason (docs/decisions/0113)."""
     found = {str(path.relative_to(PACKAGE)): list(unexplained_numbers(path.read_text())) for path in sources(".py")}
     silent = [f"{path}: {name}" for path, names in found.items() for name in names if name not in PLAIN_NUMBERS]
-    assert not silent, f"{silent}: say in a docstring what they are, and what set them"
+    assert not silent, f"{silent}: say in a docstring what they are, and why they have this value"
     gone = PLAIN_NUMBERS - {name for names in found.values() for name in names}
-    assert not gone, f"{gone}: take them out of PLAIN_NUMBERS"
+    assert not gone, f"{gone}: remove them from PLAIN_NUMBERS"
 
 
 def test_a_number_without_a_word_is_found() -> None:
@@ -569,8 +570,8 @@ CONSTANTS_ALIKE = {
     "how much of the same thing a module examines before it stops": {"MOST_GROUPS"},
     "of type checkers": {"T", "TYPE_CHECKING"},
 }
-"""Public constants that several modules have under one name, and why. ``KIND`` is also the kind of a commit. The list
-may only shrink."""
+"""Public constants that several modules have under one name, and why. In the modules of commits, ``KIND`` is the kind
+of the commit. The list may only shrink."""
 
 
 _CYTHON_CONSTANTS = re.compile(r"^([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ", re.MULTILINE)
@@ -599,7 +600,7 @@ def test_a_public_constant_means_one_thing() -> None:
     known = {name for names in CONSTANTS_ALIKE.values() for name in names}
     new = {name: found for name, found in twice.items() if name not in known}
     assert not new, f"{new}: give one another name, which says its unit or meaning"
-    assert not (gone := known - set(twice)), f"{sorted(gone)}: take them from CONSTANTS_ALIKE"
+    assert not (gone := known - set(twice)), f"{sorted(gone)}: remove them from CONSTANTS_ALIKE"
 
 
 READ_AND_WRITTEN = {"bloom", "decimals", "dictionary", "int_runs", "numbers", "statistics", "text", "timestamps"}
@@ -620,7 +621,7 @@ def test_a_module_name_means_one_thing() -> None:
             places.setdefault(path.stem, set()).add(path)
     twice = {name for name, found in places.items() if len(found) > 1}
     assert not (new := twice - NAMED_ALIKE - READ_AND_WRITTEN), f"{sorted(new)}: give one another name"
-    assert not (gone := (NAMED_ALIKE | READ_AND_WRITTEN) - twice), f"{sorted(gone)}: take them from the list"
+    assert not (gone := (NAMED_ALIKE | READ_AND_WRITTEN) - twice), f"{sorted(gone)}: remove them from the list"
 
 
 NAMED_BY_A_FORMAT = {"VERSION", "MAGIC", "ENABLED"}
@@ -628,8 +629,8 @@ NAMED_BY_A_FORMAT = {"VERSION", "MAGIC", "ENABLED"}
 
 
 def test_a_constant_says_its_unit_and_meaning() -> None:
-    """A number whose name is a single word has a docstring below it or a comment on its line. The docstring may also be
-    about the constants above."""
+    """A number whose name is a single word has a docstring below it or a comment on its line. The docstring may also
+    explain the constants above it."""
     silent = []
     for path in sources(".py"):
         lines = path.read_text().splitlines()
@@ -640,7 +641,7 @@ def test_a_constant_says_its_unit_and_meaning() -> None:
                 told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             elif not told and re.fullmatch("_?[A-Z]+", target.id) and target.id not in NAMED_BY_A_FORMAT:
                 silent += [] if "#" in lines[node.lineno - 1] else [f"{name_of(path)}: {target.id}"]
-    assert not silent, f"{silent}: of what, in which unit?"
+    assert not silent, f"{silent}: say what the number means, and its unit"
 
 
 def test_seams_have_types() -> None:

@@ -1,8 +1,8 @@
 """Compares the imports of the package with the diagram of its layers (docs/decisions/0001-contracts.md).
 
-Imports go from higher to lower subpackages. There are no import cycles. A single module or package imports each library
-of ``ONE_DOOR``. A new subpackage must be added to the diagram. Imports under ``if TYPE_CHECKING`` count only for
-cycles, and this also holds for what a ``.pxd`` cimports. Modules that are named in strings to be loaded later
+Imports go from higher to lower subpackages. There are no import cycles. Each library in ``ONE_DOOR`` is imported by
+only one module or package. A new subpackage must be added to the diagram. Imports under ``if TYPE_CHECKING``, and
+cimports in a ``.pxd`` file, count only for cycles. Modules that are named in strings to be loaded later
 (``import_module``, tables of lazy names) must not lead upwards either, but may close a cycle inside their subpackage.
 """
 
@@ -32,7 +32,7 @@ options extras
 spellings keywords threads
 errors
 """
-"""Subpackages from the top down. Those in one line do not import each other. A name stands for all modules of the
+"""Subpackages from the top down. Subpackages in one line do not import each other. A name stands for all modules of the
 subpackage, but ``paimon`` is only the package itself, and ``paimon.*`` are its modules."""
 
 HALLS = {
@@ -58,7 +58,7 @@ HALLS = {
 """The subpackages inside the two large subpackages, from the top down, and the modules beside them."""
 
 PUBLIC_USERS = {"cli", "spark", "__main__"}
-"""These may import the public names of ``orcidx`` and ``orcidx.paimon``, like any caller."""
+"""These subpackages and modules may import the public names of ``orcidx`` and ``orcidx.paimon``, like any caller."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon_table"}
 """The only module or package that may import each library."""

@@ -39,7 +39,7 @@ def test_the_change_log_is_cut_into_releases():
     assert headings[0] == "Unreleased"
     assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading) for heading in headings[1:])
     released = [heading.split()[0] for heading in headings[1:]]
-    assert re.sub(r"(\.dev|rc)\d+$", "", orcidx.__version__) == released[0], "the workflow of a release asks for it"
+    assert re.sub(r"(\.dev|rc)\d+$", "", orcidx.__version__) == released[0], "the release workflow needs this heading"
     assert released == sorted(released, key=lambda one: [-int(part) for part in one.split(".")])
 
 
@@ -71,15 +71,15 @@ def test_workflows_are_sound(path):
     """Workflows declare their permissions, and no text from outside reaches a shell without quotes."""
     yaml = pytest.importorskip("yaml")
     found = yaml.safe_load(path.read_text())
-    assert found["permissions"] == {"contents": "read"}, "jobs ask for more one by one"
+    assert found["permissions"] == {"contents": "read"}, "only single jobs may have more permissions"
     for job in found["jobs"].values():
         assert "runs-on" in job
         for step in job["steps"]:
             assert ("uses" in step) != ("run" in step)
-            assert "${{" not in step.get("run", ""), "hand it over in env"
-            assert step.get("uses") is None or re.search(r"@[0-9a-f]{40}$", step["uses"]), "pinned by its hash"
+            assert "${{" not in step.get("run", ""), "pass the text in env"
+            assert step.get("uses") is None or re.search(r"@[0-9a-f]{40}$", step["uses"]), "pinned by a hash"
     uses = re.findall(r"uses: (.*)", path.read_text())
-    assert all(re.search(r" # v\d+\.\d+\.\d+$", one) for one in uses), "the version stands beside the hash"
+    assert all(re.search(r" # v\d+\.\d+\.\d+$", one) for one in uses), "a comment has the version of the hash"
 
 
 def test_there_are_workflows():

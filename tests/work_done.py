@@ -16,7 +16,7 @@ __all__ = ["check_calls", "python_calls"]
 
 def _profiled(call: Callable[[], Any], note: Callable[[Any], None]) -> None:
     """Runs ``call``. ``note`` gets the frame of each Python function that this thread calls meanwhile, except
-    finalizers, because they may be of objects of other tests."""
+    finalizers, because they may belong to objects of other tests."""
 
     def hear(frame: Any, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code.co_name != "__del__":
