@@ -98,10 +98,11 @@ class World:
 
     def _await(self, name: str) -> None:
         with self._turn:
-            assert self._turn.wait_for(lambda: self._running == name, 120), "a turn never comes"
+            assert self._turn.wait_for(lambda: self._running == name, 120), "the job waited too long"
 
     def call(self, what: str, path: str, effect: Callable[[], Any], *, writes: bool = False) -> Any:
-        """Makes one request: waits for its turn, decides on a fault, and has the effect."""
+        """Makes one request: waits for the job's turn, decides whether the request fails, and calls ``effect`` unless
+        the failure prevents it."""
         job = threading.current_thread().name
         if job in self._waiting:  # a helper thread of a job does not wait for a turn
             self._running = self.random.choice(self._waiting)

@@ -189,7 +189,7 @@ RUNS = st.builds(lambda start, length: range(start, start + length), st.integers
 
 
 class DeletionVectorMachine(RuleBasedStateMachine):
-    """Vectors of both kinds beside Python sets: built, merged, written, read and damaged."""
+    """Builds, merges, writes, reads and damages vectors of both kinds, and compares them with Python sets."""
 
     @initialize(bitmap64=st.booleans())
     def start(self, bitmap64: bool) -> None:

@@ -25,7 +25,7 @@ NANOS = pa.decimal128(38, 0)
 
 
 def arrow_key(text: str, values: list[Any]) -> pa.Array:
-    """An Arrow array of values in the reference's form (binary_row_reference)."""
+    """Returns an Arrow array of values that have the form of ``binary_row_reference``."""
     kind = parse_type(text)
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         nanos = [None if value is None else value[0] * 1_000_000 + value[1] for value in values]

@@ -328,8 +328,8 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _in_a_fork(work: Any, processor: float, clock: float) -> tuple[str, bool]:
-    """Runs the work in a fork. Returns (what it wrote, whether it was killed). It is killed if it takes too much
-    processor time, or if it writes nothing for too long."""
+    """Runs the work in a fork. Returns what the work wrote, and whether the fork was killed. The fork is killed if it
+    takes too much processor time, or if it writes nothing for too long."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
