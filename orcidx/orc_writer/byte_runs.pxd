@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 
 
 cdef class ByteRuns:
@@ -25,6 +25,6 @@ cdef class Bits:
     cdef int put_bitmap(self, const uint8_t* bitmap, int64_t offset, int64_t n) except -1 nogil
     cdef int put_same(self, bint value, int64_t n) except -1 nogil
     cdef int put_bits(self, Bits other) except -1 nogil
-    cdef int put_all(self, PositionTable table, const int64_t* bits) except -1  # see `encode`
+    cdef int put_all(self, WrittenPositions table, const int64_t* bits) except -1  # see `encode`
     cdef int _grow(self, int64_t bits) except -1 nogil
     cdef void _put_bit(self, bint bit) noexcept nogil

@@ -13,7 +13,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 
 cdef enum:
     MOST_REPEATS = 130
@@ -210,7 +210,7 @@ cdef class Bits:
             with nogil:
                 self.put_bitmap(&bitmap[0], offset, n)
 
-    def encode(self, PositionTable table not None, const int64_t[::1] bits not None):
+    def encode(self, WrittenPositions table not None, const int64_t[::1] bits not None):
         """Writes all bits to the stream and ends it. Adds the position of each of ``bits`` (one for each row group, in
         order) to the table. A position has the place in the stream at which a run begins, the bytes of the run before
         the bit's byte, and the bits before the bit in that byte."""
@@ -218,7 +218,7 @@ cdef class Bits:
             raise ValueError("a bit is needed for each row group")
         self.put_all(table, &bits[0] if table.groups else NULL)
 
-    cdef int put_all(self, PositionTable table, const int64_t* bits) except -1:
+    cdef int put_all(self, WrittenPositions table, const int64_t* bits) except -1:
         cdef Py_ssize_t asked = table.groups
         cdef size_t size = (self.count + 7) >> 3
         cdef size_t at = 0

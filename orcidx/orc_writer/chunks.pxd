@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from orcidx.orc_writer.compressors cimport Compressor
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 
 
 # A stretch is a series of chunks. The first chunk of a stretch is its probe, which is compressed at each level.
@@ -47,7 +47,7 @@ cdef class ChunkedStream:
     cdef int _finish(self) except -1 nogil
 
     # See `add_positions`. `offsets` has a byte position for each row group.
-    cdef int put_positions(self, PositionTable table, const int64_t* offsets) except -1
+    cdef int put_positions(self, WrittenPositions table, const int64_t* offsets) except -1
 
 
 cdef class OutStream(ChunkedStream):

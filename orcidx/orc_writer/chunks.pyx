@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 from orcidx.orc_writer.compressors cimport Compressor
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 
 cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
@@ -291,14 +291,14 @@ cdef class ChunkedStream:
             return PyMemoryView_FromMemory(<char*>self.raw, self.raw_size, PyBUF_READ) if self.raw_size else b""
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
-    def add_positions(self, PositionTable table not None, const int64_t[::1] offsets not None):
+    def add_positions(self, WrittenPositions table not None, const int64_t[::1] offsets not None):
         """Adds the numbers of the row index for some byte positions of the finished stream (before compression), one
         for each row group. These are one number, or two in a compressed file."""
         if offsets.shape[0] != table.groups:
             raise ValueError("a stream needs a position for each row group")
         self.put_positions(table, &offsets[0] if table.groups else NULL)
 
-    cdef int put_positions(self, PositionTable table, const int64_t* offsets) except -1:
+    cdef int put_positions(self, WrittenPositions table, const int64_t* offsets) except -1:
         cdef Py_ssize_t group
         cdef size_t chunk
         cdef int64_t last

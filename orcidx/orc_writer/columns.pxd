@@ -4,7 +4,7 @@ from orcidx.orc_writer.bloom_filters cimport BloomBuilder
 from orcidx.orc_writer.byte_runs cimport Bits, ByteRuns
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 from orcidx.orc_writer.source cimport ArraySource
 
 cdef enum:
@@ -33,7 +33,7 @@ cdef class BaseColumn:
     cdef int _open_group(self) except -1
     cdef _start_group(self)
     cdef int _take_present(self, BaseColumn other) except -1
-    cdef int _add_positions(self, PositionTable table) except -1
-    cdef int _add_present(self, PositionTable table) except -1
-    cdef int _add_stream(self, PositionTable table, Py_ssize_t number) except -1
+    cdef int _add_positions(self, WrittenPositions table) except -1
+    cdef int _add_present(self, WrittenPositions table) except -1
+    cdef int _add_stream(self, WrittenPositions table, Py_ssize_t number) except -1
     cdef int64_t* _starts(self, Py_ssize_t groups, Py_ssize_t number) except NULL

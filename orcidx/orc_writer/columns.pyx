@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc
 from orcidx.orc_writer.bloom_filters cimport BloomBuilder
 from orcidx.orc_writer.byte_runs cimport Bits
 from orcidx.orc_writer.chunks cimport OutStream
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 from orcidx.orc_writer.source cimport ArraySource
 
 from orcidx.orc.kinds import StreamKind
@@ -148,18 +148,18 @@ cdef class BaseColumn:
 
     def positions(self, Py_ssize_t groups):
         """The positions of the first ``groups`` row groups. Also finishes the PRESENT stream."""
-        cdef PositionTable table = PositionTable(min(groups, <Py_ssize_t>len(self.group_starts)))
+        cdef WrittenPositions table = WrittenPositions(min(groups, <Py_ssize_t>len(self.group_starts)))
         self._add_positions(table)
         return table
 
-    cdef int _add_positions(self, PositionTable table) except -1:
+    cdef int _add_positions(self, WrittenPositions table) except -1:
         cdef Py_ssize_t i
         self._add_present(table)
         for i in range(len(self.streams)):
             self._add_stream(table, i)
         return 0
 
-    cdef int _add_present(self, PositionTable table) except -1:
+    cdef int _add_present(self, WrittenPositions table) except -1:
         cdef int64_t* rows
         if self.keeps_present:
             rows = self._starts(table.groups, 0)
@@ -169,7 +169,7 @@ cdef class BaseColumn:
                 free(rows)
         return 0
 
-    cdef int _add_stream(self, PositionTable table, Py_ssize_t number) except -1:
+    cdef int _add_stream(self, WrittenPositions table, Py_ssize_t number) except -1:
         cdef int64_t* offsets = self._starts(table.groups, number + 1)
         _, stream, more = self.streams[number]
         try:

@@ -9,7 +9,7 @@ from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 
 cdef enum:
     VARINT = 0                  # wire types
@@ -87,7 +87,7 @@ def packed(number, values):
     return blob(number, b"".join([varint(value) for value in values]))
 
 
-def row_index_message(PositionTable positions not None, list statistics not None):
+def row_index_message(WrittenPositions positions not None, list statistics not None):
     """The ROW_INDEX stream of a column: for each row group the positions of its streams and its statistics.
 
         RowIndex        1 repeated RowIndexEntry

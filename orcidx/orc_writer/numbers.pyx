@@ -13,7 +13,7 @@ from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.compaction cimport compact8, compact16, compact32, compact64
 from orcidx.orc_writer.int_runs cimport RUN, IntRuns
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 from orcidx.orc_writer.source cimport ArraySource
 
 import numpy as np
@@ -88,7 +88,7 @@ cdef class IntegerColumn(RunsColumn):
             self.runs.stream.values = self.rows
         BaseColumn.finish(self)
 
-    cdef int _add_positions(self, PositionTable table) except -1:
+    cdef int _add_positions(self, WrittenPositions table) except -1:
         if self.run_starts is None:
             return BaseColumn._add_positions(self, table)
         rows = np.array([starts[0] for starts in self.group_starts[:table.groups]], np.int64)
@@ -283,7 +283,7 @@ cdef class BooleanColumn(BaseColumn):
     def finish(self):
         pass
 
-    cdef int _add_positions(self, PositionTable table) except -1:
+    cdef int _add_positions(self, WrittenPositions table) except -1:
         BaseColumn._add_positions(self, table)
         self.bits.encode(table, np.array(self.bit_starts[:table.groups], np.int64))
         return 0

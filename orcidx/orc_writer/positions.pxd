@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 
-cdef class PositionTable:
+cdef class WrittenPositions:
     cdef readonly Py_ssize_t groups
     cdef Py_ssize_t width
     cdef Py_ssize_t capacity

@@ -1,4 +1,4 @@
-"""``PositionTable``: the positions of a column's row groups, from which the ROW_INDEX stream is made.
+"""``WrittenPositions``: the positions of a column's row groups, from which the ROW_INDEX stream is made.
 
 The position of a row group has some numbers for each stream of the column. The table is filled number by number, in the
 order of the streams.
@@ -12,7 +12,7 @@ cdef enum:
     USUAL_WIDTH = 6  # PRESENT and one more stream, compressed
 
 
-cdef class PositionTable:
+cdef class WrittenPositions:
     """``groups``: the number of row groups."""
 
     def __cinit__(self, Py_ssize_t groups):

@@ -15,7 +15,7 @@ from libc.stdlib cimport free
 from orcidx.orc_writer.columns cimport BLOCK, BaseColumn
 from orcidx.orc_writer.dictionary cimport Entry
 from orcidx.orc_writer.int_runs cimport IntRuns
-from orcidx.orc_writer.positions cimport PositionTable
+from orcidx.orc_writer.positions cimport WrittenPositions
 from orcidx.orc_writer.text_values cimport EntryValues
 
 import numpy as np
@@ -186,7 +186,7 @@ cdef class TextColumn(EntryValues):
             self.lengths.end_run()
         free(order)
 
-    cdef int _add_positions(self, PositionTable table) except -1:
+    cdef int _add_positions(self, WrittenPositions table) except -1:
         if self.direct:
             return BaseColumn._add_positions(self, table)
         # With a dictionary, the DATA stream contains runs of integers. A position in this stream needs one more number.

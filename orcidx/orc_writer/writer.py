@@ -18,10 +18,10 @@ from orcidx.orc.frame_metadata import kept_metadata, with_categories
 from orcidx.orc.statistics import ColumnStatistics, decode_statistics, unit_statistics
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.file_layout import FileLayout
-from orcidx.orc_writer.file_plan import plan_file
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import DEFAULT_OPTIONS, WriteOptions, WriteOptionsByName, utf8_metadata
 from orcidx.orc_writer.stripe_writer import StripeWriter
+from orcidx.orc_writer.write_plan import plan_write
 from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Target, narrow_for, open_sink, sources_of
 from orcidx.storage.sources import describe_target
@@ -126,7 +126,7 @@ class OrcWriter:
     ) -> None:
         self.options = (options or DEFAULT_OPTIONS).override(**overrides)
         self.schema = _schema_of(schema)
-        plan = plan_file(self.schema, self.options)
+        plan = plan_write(self.schema, self.options)
         name = str(where) if isinstance(where, str) else type(where).__name__
         self._stripes = StripeWriter(plan.root, self.options, plan.framing, name=name)
         self._sink: Sink = open_sink(where, storage_options=storage_options, filesystem=filesystem)

@@ -29,7 +29,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.file_layout import INDEX_KINDS, StreamData, StripeData
 from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.messages import row_index_message
-from orcidx.orc_writer.positions import PositionTable
+from orcidx.orc_writer.positions import WrittenPositions
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 
 __all__ = ["CannotPatch", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
@@ -107,7 +107,7 @@ class StoredStripe:
         raw = self.unframed((node.id, StreamKind.ROW_INDEX))
         compressed = self.reader.facts.compressed
         matrix, starts, stops = index_entries(self, node, raw, compressed=compressed)
-        positions = PositionTable(len(matrix))
+        positions = WrittenPositions(len(matrix))
         for kind, (at, spec) in self.layout(node).items():
             out = outs.get((node.id, kind))
             offsets = np.zeros(len(matrix), np.int64)
@@ -140,7 +140,7 @@ def data_sizes(streams: Iterable[StreamData]) -> Counter[int]:
     return sizes
 
 
-def _add_positions(positions: PositionTable, out: _Stream | None, offsets: Int64s, compressed: bool) -> None:
+def _add_positions(positions: WrittenPositions, out: _Stream | None, offsets: Int64s, compressed: bool) -> None:
     if out is not None:
         out.stream.add_positions(positions, np.ascontiguousarray(offsets))
     else:
@@ -148,9 +148,9 @@ def _add_positions(positions: PositionTable, out: _Stream | None, offsets: Int64
             positions.append(offsets)
 
 
-def position_table(matrix: Int64s) -> PositionTable:
+def position_table(matrix: Int64s) -> WrittenPositions:
     """The positions of row groups, from an array (groups, numbers)."""
-    table = PositionTable(len(matrix))
+    table = WrittenPositions(len(matrix))
     for number in matrix.T:
         table.append(number)
     return table

@@ -21,7 +21,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.int_runs import IntRuns
 from orcidx.orc_writer.messages import row_index_message
-from orcidx.orc_writer.positions import PositionTable
+from orcidx.orc_writer.positions import WrittenPositions
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
@@ -141,7 +141,7 @@ def test_bits_come_back_and_every_place_is_found(pieces, random):
         bits.write(bitmap if bitmap.size else np.zeros(1, np.uint8), offset, n)
         expected += values
     wanted = sorted(random.randint(0, len(expected)) for _ in range(5))
-    table = PositionTable(len(wanted))
+    table = WrittenPositions(len(wanted))
     bits.encode(table, np.array(wanted, np.int64))
     data = bytes(bits.stream.finish())
     for bit, (start, before, within) in zip(wanted, positions_of(table), strict=True):
@@ -170,7 +170,7 @@ def test_chunks_come_back_and_every_place_is_found(rng, codec, block):
             places.append(len(data))
             found = bytes(stream.finish())
             assert read_framed(found, open_codec(compression_kind(codec)), block, name="DATA") == data
-            table = PositionTable(len(places))
+            table = WrittenPositions(len(places))
             stream.add_positions(table, np.array(places, np.int64))
             for place, (chunk, within) in zip(places, positions_of(table), strict=True):
                 rest = read_framed(found[chunk:], open_codec(compression_kind(codec)), block, name="DATA")

@@ -10,8 +10,8 @@ import pytest
 import orcidx
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.types import SIZED_TYPE
-from orcidx.orc_writer.file_plan import KEPT_PLANS, plan_file
 from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.write_plan import KEPT_PLANS, plan_write
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "at": pa.timestamp("us")})
 
@@ -23,7 +23,7 @@ def with_field_metadata(schema, name, metadata):
 
 def test_an_equal_schema_has_the_same_plan() -> None:
     again = pa.schema([pa.field(one.name, one.type) for one in SCHEMA])
-    assert plan_file(SCHEMA, WriteOptions()) is plan_file(again, WriteOptions(use_threads=False, stripe_size=1 << 20))
+    assert plan_write(SCHEMA, WriteOptions()) is plan_write(again, WriteOptions(use_threads=False, stripe_size=1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_an_equal_schema_has_the_same_plan() -> None:
     ],
 )
 def test_another_schema_has_another_plan(other) -> None:
-    plan_file(SCHEMA, WriteOptions())
-    found = plan_file(other, WriteOptions())
-    assert found is not plan_file(SCHEMA, WriteOptions())
-    records = [list(plan.types.records) for plan in (found, plan_file(SCHEMA, WriteOptions()))]
-    nullable = [[node.nullable for node in plan.root.all_nodes] for plan in (found, plan_file(SCHEMA, WriteOptions()))]
-    units = [[node.unit for node in plan.root.all_nodes] for plan in (found, plan_file(SCHEMA, WriteOptions()))]
+    plan_write(SCHEMA, WriteOptions())
+    found = plan_write(other, WriteOptions())
+    assert found is not plan_write(SCHEMA, WriteOptions())
+    records = [list(plan.types.records) for plan in (found, plan_write(SCHEMA, WriteOptions()))]
+    nullable = [[node.nullable for node in plan.root.all_nodes] for plan in (found, plan_write(SCHEMA, WriteOptions()))]
+    units = [[node.unit for node in plan.root.all_nodes] for plan in (found, plan_write(SCHEMA, WriteOptions()))]
     assert (records[0], nullable[0], units[0]) != (records[1], nullable[1], units[1])
 
 
@@ -59,11 +59,11 @@ def test_another_schema_has_another_plan(other) -> None:
     ],
 )
 def test_other_options_have_another_plan(options) -> None:
-    plan = plan_file(SCHEMA, WriteOptions())
-    found = plan_file(SCHEMA, WriteOptions(**options))
+    plan = plan_write(SCHEMA, WriteOptions())
+    found = plan_write(SCHEMA, WriteOptions(**options))
     assert found is not plan
-    assert plan_file(SCHEMA, WriteOptions(**options)) is found
-    assert plan_file(SCHEMA, WriteOptions()) is plan
+    assert plan_write(SCHEMA, WriteOptions(**options)) is found
+    assert plan_write(SCHEMA, WriteOptions()) is plan
 
 
 @pytest.mark.parametrize(("options", "kind"), [("error", None), ("long", "LONG"), ("decimal", "DECIMAL")])
@@ -72,25 +72,25 @@ def test_options_of_types_are_not_forgotten(options, kind) -> None:
     for _ in range(2):
         if kind is None:
             with pytest.raises(Unsupported, match="uint64"):
-                plan_file(schema, WriteOptions(uint64=options))
+                plan_write(schema, WriteOptions(uint64=options))
         else:
-            assert plan_file(schema, WriteOptions(uint64=options)).types.records[1].kind.name == kind
+            assert plan_write(schema, WriteOptions(uint64=options)).types.records[1].kind.name == kind
 
 
 def test_unknown_columns_in_types_are_refused_each_time() -> None:
-    plan_file(SCHEMA, WriteOptions())
+    plan_write(SCHEMA, WriteOptions())
     for _ in range(2):
         with pytest.raises(InvalidQuery, match="nope"):
-            plan_file(SCHEMA, WriteOptions(types={"nope": "char(3)"}))
+            plan_write(SCHEMA, WriteOptions(types={"nope": "char(3)"}))
 
 
 def test_only_the_plans_that_were_used_last_are_kept() -> None:
-    first, second = plan_file(SCHEMA, WriteOptions()), plan_file(SCHEMA, WriteOptions(spark=True))
+    first, second = plan_write(SCHEMA, WriteOptions()), plan_write(SCHEMA, WriteOptions(spark=True))
     for number in range(KEPT_PLANS - 1):
-        assert plan_file(SCHEMA, WriteOptions()) is first
-        plan_file(pa.schema({f"c{number}": pa.int64()}), WriteOptions())
-    assert plan_file(SCHEMA, WriteOptions()) is first
-    assert plan_file(SCHEMA, WriteOptions(spark=True)) is not second
+        assert plan_write(SCHEMA, WriteOptions()) is first
+        plan_write(pa.schema({f"c{number}": pa.int64()}), WriteOptions())
+    assert plan_write(SCHEMA, WriteOptions()) is first
+    assert plan_write(SCHEMA, WriteOptions(spark=True)) is not second
 
 
 def test_files_of_two_schemas_by_turns_have_their_own_types() -> None:

@@ -1,4 +1,4 @@
-"""``FilePlan``: what all files of one schema and one set of options have in common.
+"""``WritePlan``: what all files of one schema and one set of options have in common.
 
 A job often writes many small files with one schema. Describing the schema takes as long as encoding a few rows, so the
 plans of the last files are kept.
@@ -18,14 +18,14 @@ from orcidx.orc_writer.file_layout import FileTypes
 from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.options import WriteOptions
 
-__all__ = ["FilePlan", "plan_file"]
+__all__ = ["WritePlan", "plan_write"]
 
 KEPT_PLANS = 8
 """How many plans are kept. A job that writes data files, changelogs and indexes uses a few schemas by turns."""
 
 
 @dataclass(frozen=True)
-class FilePlan:
+class WritePlan:
     """``root``: the columns. ``types``: their types in the footer. ``framing``: how streams are compressed."""
 
     root: WriteNode
@@ -33,12 +33,12 @@ class FilePlan:
     framing: Framing
 
 
-_kept: tuple[tuple[Any, pa.Schema, FilePlan], ...] = ()
+_kept: tuple[tuple[Any, pa.Schema, WritePlan], ...] = ()
 """For each kept plan the options that it depends on, and its schema. The tuple is replaced as a whole, so threads need
 no lock."""
 
 
-def plan_file(schema: pa.Schema, options: WriteOptions) -> FilePlan:
+def plan_write(schema: pa.Schema, options: WriteOptions) -> WritePlan:
     """The plan of a file. Raises ``Unsupported`` and ``InvalidQuery``, as ``describe_schema``."""
     global _kept
     used = (
@@ -53,7 +53,7 @@ def plan_file(schema: pa.Schema, options: WriteOptions) -> FilePlan:
     root = describe_schema(schema, options)
     kind = compression_kind(options.compression)
     compressor = open_compressor(kind, options.compression_level)
-    plan = FilePlan(root, FileTypes(type_records(root)), Framing(kind, compressor, options.compression_block_size))
+    plan = WritePlan(root, FileTypes(type_records(root)), Framing(kind, compressor, options.compression_block_size))
     _kept = ((used, schema, plan), *_kept[: KEPT_PLANS - 1])
     return plan
 
