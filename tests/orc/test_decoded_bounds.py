@@ -31,8 +31,8 @@ def random_groups(rng: np.random.Generator, groups: int) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_no_value_lies_outside_of_a_bound_that_java_decoded(merged, rng):
-    """The bounds of a row group are those of its values, decoded. Before ORC-203, a stripe merged bounds that were
-    decoded already."""
+    """The bounds of a row group are its smallest and largest value, decoded. Java before ORC-203 computed a stripe's
+    bounds from bounds that were already decoded."""
     bounded = 0
     for _ in range(500):
         groups = random_groups(rng, int(rng.integers(1, 4)) if merged else 1)
@@ -48,7 +48,7 @@ def test_no_value_lies_outside_of_a_bound_that_java_decoded(merged, rng):
             assert upper.value(0) >= max(values), (groups, high)
             assert not upper.exact[0] or upper.value(0) == max(values)
         bounded += bool(lower.valid[0]) + bool(upper.valid[0])
-    assert bounded > 200, "bounds that are never known prove nothing"
+    assert bounded > 200, "too few bounds are known for this test"
 
 
 def test_no_value_lies_above_an_upper_bound_that_java_cut(rng):
@@ -57,7 +57,7 @@ def test_no_value_lies_above_an_upper_bound_that_java_cut(rng):
     for _ in range(500):
         [values] = random_groups(rng, 1)
         text = decoded(max(values)).decode()
-        if text[-1] in "\ud7ff\U0010ffff":  # the successors of these are no characters
+        if text[-1] in "\ud7ff\U0010ffff":  # the next code point is not a character
             continue
         high = (text[:-1] + chr(ord(text[-1]) + 1)).encode()
         upper = _as_given(bounds_of(high, exact=False), is_upper=True, merged=False)
@@ -65,7 +65,7 @@ def test_no_value_lies_above_an_upper_bound_that_java_cut(rng):
             assert upper.value(0) >= max(values), (values, high)
             assert not upper.exact[0]
         bounded += bool(upper.valid[0])
-    assert bounded > 200, "bounds that are never known prove nothing"
+    assert bounded > 200, "too few bounds are known for this test"
 
 
 def test_bounds_of_many_units_stay_apart():

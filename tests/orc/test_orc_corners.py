@@ -1,4 +1,4 @@
-"""Files that other readers get wrong: unusual types and stripes, nested projection, batches limited by bytes,
+"""Files that other readers read incorrectly: unusual types and stripes, nested projection, batches limited by bytes,
 threads."""
 
 import io
@@ -116,7 +116,7 @@ def test_more_rows_than_values() -> None:
 
 
 def test_a_few_bytes_that_claim_billions_of_rows() -> None:
-    """The claimed number of rows is legal. The file is read batch by batch, until its data ends."""
+    """The claimed number of rows is valid. The file is read batch by batch, until its data ends."""
     data = single("bigint", [(DATA, fixed_delta(7, 0, 512, signed=True).data * 200)], 1 << 40)
     with orcidx.open(data) as file:
         batches = iter(file.scan(batch_size=1000))
@@ -205,7 +205,7 @@ def test_batches_are_cut_by_bytes(stride: int, dictionary: bool) -> None:
         assert file.read(batch_bytes=4000).equals(expected)
         sizes = [len("".join(filter(None, batch["s"].to_pylist()))) for batch in file.scan(batch_bytes=4000)]
         assert sum(size > 9000 for size in sizes) <= 7
-        assert max(sizes) < 13_000  # a value above the bound, and rows joined to it
+        assert max(sizes) < 13_000  # one value can exceed the limit, and the batch can have more rows
 
 
 def test_lists_beyond_the_bound_are_cut_too() -> None:
@@ -273,7 +273,7 @@ def test_errors_are_the_same_with_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, table = wide_file(70_000)  # threads do not share smaller stripes in memory
+    data, table = wide_file(70_000)  # a smaller stripe in memory is read by one thread
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
     others = threading.Event()
@@ -285,8 +285,8 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
         used.add(threading.current_thread().name)
         if threading.current_thread() is not threading.main_thread():
             others.set()
-        elif not alone and reads >= table.num_columns:  # the caller reads the first batch alone
-            others.wait(5)  # otherwise this thread may do everything before the others start
+        elif not alone and reads >= table.num_columns:  # the first batch is read by the calling thread alone
+            others.wait(5)  # without this wait, this thread may read all columns before other threads start
         reads += 1
         return read(self, *args)
 

@@ -43,7 +43,7 @@ def plain_postscript(raw: bytes) -> tuple[Any, ...]:
 def test_postscripts(raw: bytes, cut: int) -> None:
     raw = raw[: max(0, len(raw) - cut)]
     found, expected = outcome(lambda data: split_postscript(data, 77), raw), outcome(plain_postscript, raw)
-    if isinstance(expected[0], type):  # if there are two defects, either may be reported
+    if isinstance(expected[0], type):  # with two defects, either of them may be reported
         assert found[0] is expected[0]
     else:
         assert found == expected

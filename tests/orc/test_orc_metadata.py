@@ -1,4 +1,4 @@
-"""The tail of a file and its stripe footers: the content of real files, and what hostile files must not cause."""
+"""The tail of a file and its stripe footers: what real files contain, and what happens with hostile files."""
 
 from __future__ import annotations
 
@@ -307,14 +307,14 @@ class TestStripeFooter:
 
 
 def test_opening_many_stripes_and_columns_parses_no_statistics() -> None:
-    """Opening a file of 3,000 stripes with 200 columns takes fewer calls than there are statistics. They are parsed
-    only when they are needed."""
+    """Opening a file of 3,000 stripes with 200 columns takes fewer calls than the file has statistics, because
+    statistics are parsed only when they are needed."""
     types = [pb.type_message("struct", range(1, 201), [f"c{i}" for i in range(200)])] + [ROOT[1]] * 200
     stripe = pb.blob(3, pb.uint(1, 3) + pb.uint(5, 10))
     unit = pb.blob(1, pb.statistics(10, False, pb.blob(2, pb.sint(1, -5) + pb.sint(2, 5)))) * 201
     data = pb.orc_file(types, footer_fields=stripe * 3000, metadata=pb.blob(1, unit) * 3000)
     opened = []
-    assert python_calls(lambda: opened.append(tail_of(data))) < 3000 * 10, "of 603,000 units"
+    assert python_calls(lambda: opened.append(tail_of(data))) < 3000 * 10, "of 603,000 statistics"
     (tail,) = opened
     assert len(tail.footer.stripes) == 3000
     bounds, starts, _ = tail.stripe_statistics

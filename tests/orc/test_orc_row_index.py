@@ -1,4 +1,4 @@
-"""Row indexes: the positions in real files, the reasons that damaged indexes give, and the speed of decoding."""
+"""Row indexes: the positions in real files, the messages for damaged indexes, and the speed of decoding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from orcidx.orc.wire import read_index_entries
 
 
 def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
-    """All positions of an entry are used and lie inside their streams, for every writer, codec and encoding at hand."""
+    """For every writer, codec and encoding of the example files, all positions of an entry are used and lie inside
+    their streams."""
     entries = 0
     for path in sorted(golden_orc.glob("*.orc")):
         if path.stat().st_size == 0:

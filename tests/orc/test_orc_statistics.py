@@ -1,4 +1,4 @@
-"""Statistics: typed values, and the bounds that they prove, depending on which writers' statistics are trusted."""
+"""Statistics: their typed values, and the bounds that follow from them. Statistics of some writers are not trusted."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def integers(low: int, high: int, count: int = 10, has_null: bool | None = False
 
 
 def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
-    """The file's minimum and maximum are used only if the type can hold them. Otherwise values have wrapped around."""
+    """The file's minimum and maximum are used only if the type can hold them. If it cannot, values have wrapped
+    around."""
 
     def rules_out(where: Any, *one: int, kind: TypeKind = K.BYTE, rows: int = 10) -> bool:
         (leaf,) = bind(where, pa.schema([("c", pa.int64())])).leaves()
@@ -280,7 +281,7 @@ TEXTS = st.text(alphabet="\x01\x1f !ab\u00fc", max_size=4).map(lambda text: text
 
 @given(st.lists(TEXTS, min_size=1, max_size=6), TEXTS, st.booleans())
 def test_char_bounds_hold_for_trimmed_values(values: list[bytes], literal: bytes, padded: bool) -> None:
-    """The bounds hold whether the writer compared padded values or values as they are."""
+    """The bounds hold whether the writer compared padded values or the values without padding."""
     stored = [value.ljust(8) if padded else value for value in values]
     column = bound(raw(node(K.CHAR, max_length=8), strings(min(stored), max(stored))))
     trimmed = [value.rstrip(b" ") for value in values]
@@ -349,8 +350,8 @@ def test_timestamp_bounds() -> None:
     units = [
         timestamps(day, 2 * day),
         timestamps(day, 2 * day, 1, 8),  # nanoseconds are stored plus one
-        timestamps(-2 * day, -day, -499, 1),  # negative nanoseconds, as Arrow's writer stores them
-        timestamps(-500, -400, 1, 1),  # would be read as half a second after the epoch
+        timestamps(-2 * day, -day, -499, 1),  # a negative number of nanoseconds, as Arrow's writer stores it
+        timestamps(-500, -400, 1, 1),  # would be read as half a second after the epoch, without a correction
         timestamps(-(10**15), 10**15, 1, 1),  # beyond int64 nanoseconds
         pb.statistics(10, False, pb.blob(9, pb.sint(1, 5) + pb.sint(2, 6))),  # only the bounds in local time
     ]
@@ -407,7 +408,7 @@ def test_hybrid_timestamps_are_widened() -> None:
     ],
 )
 def test_wall_clocks_of_other_tables(zone: str | None, year: int, hours: float) -> None:
-    """Bounds of wall clocks are widened by the difference that the writer's time zone table may have."""
+    """Bounds of timestamps without a time zone are widened by the possible difference between two time zone tables."""
     milli = int(np.datetime64(f"{year}-01-01", "ms").astype(int)) + (year > 1970) * 43_200_000
     one = raw(node(K.TIMESTAMP), timestamps(milli, milli, 1, 1))
     slack = int(hours * 3_600_000)
@@ -472,7 +473,7 @@ def test_short_decimals_of_one_version_of_java_are_not_trusted(precision: int, v
     assert (distrust(one, "row_group", replace(FACTS, writer_version=version), OPTIONS) is not None) == is_wrong
 
 
-# Python values of statistics, and the table of them
+# Statistics as Python values and as a table
 
 
 def test_python_values() -> None:
@@ -504,7 +505,8 @@ def test_table_has_a_row_for_each_column_and_unit() -> None:
 
 
 def test_what_follows_from_statistics_is_kept_with_them() -> None:
-    """Results are cached for the same ``facts`` and ``options`` objects. They are computed again for other objects."""
+    """The results for a pair of ``facts`` and ``options`` objects are cached. For other objects they are computed
+    again."""
     one = raw(node(K.INT), integers(1, 5), integers(-3, 2))
     assert bound_statistics(one, FACTS, OPTIONS) is bound_statistics(one, FACTS, OPTIONS)
     early = replace(FACTS, writer_version=0)

@@ -115,8 +115,8 @@ def test_arrow_types_of_nested_columns() -> None:
 
 
 def test_row_bytes_are_those_of_arrow() -> None:
-    """``row_bytes`` gives the size of a row from the types, if they have a fixed size. It limits the first read of a
-    stripe."""
+    """``row_bytes`` computes the size of a row from the types, if all of them have a fixed size. This size limits the
+    first read of a stripe."""
     kinds = [kind for kind in K if kind not in (K.LIST, K.MAP, K.STRUCT, K.UNION)]
     for kind in kinds:
         node = tree(leaf(kind, precision=10, scale=2, max_length=5))
@@ -285,8 +285,8 @@ def test_position_iterator() -> None:
 
 
 def spelled(node: OrcType, path: str | tuple[str, ...]) -> list[OrcType]:
-    """A simple version of the rule. It returns all columns that ``path`` spells exactly, with the longest first
-    name."""
+    """A simple version of the rule for paths. It returns all columns that ``path`` spells exactly. Columns with the
+    longest first name come first."""
     if node.kind is K.UNION:
         return []
     found: dict[int, list[OrcType]] = {}
@@ -332,7 +332,7 @@ class Name(str):
 
 
 def test_asking_for_many_columns_looks_at_each_once() -> None:
-    """Each column was searched among all columns twice before, so half of 1,000 columns took 40 ms."""
+    """The number of comparisons of names grows linearly with the number of columns, not quadratically."""
     names = [Name(f"c{i}") for i in range(2000)]
     node = tree((K.STRUCT, list(range(1, 2001)), list(names)), *[leaf(K.INT)] * 2000)
     asked = [str(name) for name in names[::-2]]
@@ -348,8 +348,8 @@ def test_a_name_of_many_columns() -> None:
 
 
 def test_a_wide_tree_makes_the_columns_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the columns that are used are made, each once. The tree equals a tree that is made as a whole, however the
-    two are compared."""
+    """Only the columns that are used are created, and each is created once. The tree equals a tree that is created as a
+    whole."""
 
     def wide() -> OrcType:
         integer, money = leaf(K.INT), leaf(K.DECIMAL, precision=9)

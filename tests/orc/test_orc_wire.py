@@ -64,10 +64,10 @@ def test_every_truncation_is_read_or_refused(fields: list[tuple[int, int, int | 
         b"\x0e",
         b"\x0f",  # wire type 7
         b"\x00\x01",  # field number 0
-        b"\x08" + b"\x80" * 10 + b"\x01",  # varint of eleven bytes
-        b"\x12" + b"\xff" * 9 + b"\x01",  # length 2**64 - 1
+        b"\x08" + b"\x80" * 10 + b"\x01",  # a varint of eleven bytes
+        b"\x12" + b"\xff" * 9 + b"\x01",  # the length 2**64 - 1
         b"\x12\x05abc",
-        b"\x80\x80\x80\x80\x80\x01\x00",  # key beyond 32 bits
+        b"\x80\x80\x80\x80\x80\x01\x00",  # a key of more than 32 bits
     ],
 )
 def test_refuses_what_is_no_field(raw: bytes) -> None:

@@ -147,7 +147,7 @@ def test_pieces_of_a_local_file_share_their_memory(path: Path) -> None:
 
 
 class Far:
-    """A remote file. It notes the ranges that were waited for, and the ranges that were requested ahead."""
+    """A remote file. It records the ranges that a caller waited for, and the ranges that were requested ahead."""
 
     def __init__(self) -> None:
         self.waited: list[tuple[int, int]] = []
@@ -164,7 +164,7 @@ class Far:
         future: Future[list[bytes]] = Future()
         if self.fails:
             future.set_exception(StorageError("made up"))
-        elif ranges[0][0] < START + 100_000:  # other ranges never arrive
+        elif ranges[0][0] < START + 100_000:  # requests for other ranges never complete
             future.set_result([CONTENT[offset : offset + length] for offset, length in ranges])
         self.futures.append(future)
         return future
@@ -177,8 +177,8 @@ class Far:
 
 
 def test_the_next_piece_is_on_its_way_while_one_is_used() -> None:
-    """Reading ahead starts once the reader had to wait for a piece. No piece is requested twice, and only planned
-    ones."""
+    """Reading ahead starts after the reader had to wait for a piece for the first time. Only planned pieces are
+    requested, and each of them once."""
     far = Far()
     stream = far.stream(Ahead(far.start, most=1000))
     assert stream.fetch(0) == CONTENT[START : START + 1000]
@@ -205,7 +205,7 @@ def test_pieces_ahead_stay_within_their_bytes() -> None:
     other.fetch(2000)
     assert far.waited == [(START + 1000, 1000), (START + 1000, 1000), (START + 2000, 1000)]
     assert far.asked[1:] == [(START + 3000, 500)]
-    one.fetch(0)  # the stream goes back, so the requests under way are dropped
+    one.fetch(0)  # the position moves back, so pending requests are cancelled
     other.fetch(3000)
     assert far.asked[2:] == [(START + 5000, 1000)]
 
