@@ -48,8 +48,8 @@ TIME_LITERALS = [*TIMES, datetime.time(0, 0, 0, 500), datetime.time(12, 30, 0, 1
 @dataclass(frozen=True)
 class Kind:
     """A type of Paimon: its text, its Arrow type, the values of its columns, and the literals and operators of
-    conditions. ``older``: types that can be widened to this type, each with a function that says whether the older type
-    can hold a value."""
+    conditions. ``older`` has the types that can be widened to this type. Each has a function that returns whether the
+    older type can hold a value."""
 
     text: str
     arrow: pa.DataType
@@ -192,8 +192,8 @@ class Made:
 
 
 def make_codes(rng: np.random.Generator, allowed: list[int], null: int, rows: int) -> np.ndarray:
-    """Returns blocks of rows with one value, with neighbouring values, with all values or with only nulls, so that
-    indexes can rule out blocks."""
+    """Returns blocks of rows that indexes can rule out. A block has one value, neighbouring values, all values or only
+    nulls."""
     codes, at = np.empty(rows, np.int64), 0
     while at < rows:
         size = int(rng.integers(1, max(2, rows // 2)))
@@ -212,8 +212,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def make_appended(rng: np.random.Generator, folder: Path) -> Made:
-    """Makes a table of two files that orcidx appends. The second file has a newer schema, whose columns may be the
-    same."""
+    """Makes a table of two files that orcidx appends. The second file has a newer schema, which may have the same
+    columns."""
     form = str(rng.choice(["orc", "parquet"]))
     names = [str(name) for name in rng.permutation(list(TYPES))[: int(rng.integers(3, 7))]]
     if form == "parquet":
@@ -356,7 +356,7 @@ def make_predicate(rng: np.random.Generator, made: Made, leaves: int | None = No
 
 @dataclass
 class Tally:
-    """Counts of what was done, so that a record can state them exactly."""
+    """Counts the cases of a run, so that a record can state them exactly."""
 
     tables: Counter[str] = field(default_factory=Counter)
     cases: int = 0
@@ -365,8 +365,8 @@ class Tally:
 
 
 def check_edges(made: Made, tally: Tally) -> Iterator[str]:
-    """Yields what is wrong in comparisons with the smallest and the largest value of each column. Scans use all levels,
-    or only the statistics of manifests."""
+    """Yields the errors in comparisons with the smallest and the largest value of each column. Scans use all levels, or
+    only the statistics of manifests."""
     table = open_table(made.folder)
     for path, column in made.columns.items():
         for leaf in edges(path, column.ends()):
@@ -398,11 +398,11 @@ def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, d
             ids[path] = ids_of(path)
         found[ids[path][task.find().positions]] = True
     wrong = np.flatnonzero(found != expected)
-    assert not len(wrong), f"a delete takes {found.sum()} rows, not {expected.sum()}: first {wrong[:5]}"
+    assert not len(wrong), f"a delete removes {found.sum()} rows, not {expected.sum()}: first {wrong[:5]}"
     scan = table.scan(["id"], predicate, jvm_zone="UTC", nan=nan)
     scanned = np.sort(scan.to_table()["id"].to_numpy())
     left = np.flatnonzero(expected & ~made.deleted)
-    assert np.array_equal(scanned, left), f"a scan gives {len(scanned)} rows, not {len(left)}"
+    assert np.array_equal(scanned, left), f"a scan returns {len(scanned)} rows, not {len(left)}"
     assert scan.count_rows() == len(left), "count_rows disagrees"
     mixed = int(expected.sum()) + made.rows + len(repr(predicate))
     if mixed % LEVELLED == 0:
@@ -417,7 +417,8 @@ def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, d
 
 
 def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Makes tables and runs ``PREDICATES`` cases on each, until all are done or time is up. Returns what went wrong."""
+    """Makes tables and runs ``PREDICATES`` cases on each, until all are done or the time is over. Returns the
+    errors."""
     wrong: list[str] = []
     end, number = time.monotonic() + seconds, 0
     while tally.cases < count and time.monotonic() < end:

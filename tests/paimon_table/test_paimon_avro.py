@@ -1,4 +1,4 @@
-"""Avro containers: files of fastavro are read correctly, and hostile files soon end in an error of orcidx."""
+"""Avro containers: files of fastavro are read correctly, and hostile files quickly cause an error of orcidx."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def test_blocks_that_are_refused(block: bytes, count: int, codec: str, message: 
 
 @pytest.mark.parametrize("codec", ["zstandard", "deflate"])
 def test_manifests_of_many_small_files_are_read(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each file has an entry that deletes it and an entry that adds it again, and one writer made all file names. So an
-    entry takes a few bytes when compressed. 20,000 of them were refused as "more memory than such a file may take"."""
+    """Each file has an entry that deletes it and an entry that adds it again, and one writer made all file names. So a
+    compressed entry takes only a few bytes. The limit of memory must allow this."""
     monkeypatch.setattr(avro_file, "_LEAST_MEMORY", 1 << 20)
     stats = {"_MIN_VALUES": bytes(40), "_MAX_VALUES": bytes(40), "_NULL_COUNTS": [0, 0]}
     row = {"_MIN_KEY": bytes(12), "_MAX_KEY": bytes(12), "_KEY_STATS": stats, "_VALUE_STATS": stats}
@@ -168,7 +168,7 @@ def test_frames_that_are_refused() -> None:
 
 
 def test_threads_share_what_is_known_of_a_schema() -> None:
-    """Threads share the parsed schema, but each decodes a file of its own."""
+    """Threads share the parsed schema, but each thread decodes its own file."""
     records = [{"n": number, "s": "x" * (number % 50)} for number in range(20_000)]
     files = [write_avro(json.dumps(SCHEMA).encode(), "null", records[: 2000 * part]) for part in range(1, 9)]
     with ThreadPoolExecutor(4) as pool:

@@ -50,7 +50,7 @@ def in_table(folder: Path, texts: list[Any], form: str, kind: Any = "CHAR(3)", a
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 @pytest.mark.parametrize("repeats", [1, 3000])
 def test_conditions_ignore_spaces_at_the_end(tmp_path: Path, form: str, repeats: int) -> None:
-    """In ORC files such conditions compared the spaces before, so rows were lost."""
+    """Conditions on a CHAR column ignore trailing spaces in ORC files too, so that no matching row is lost."""
     texts = TEXTS * repeats
     table = in_table(tmp_path, texts, form)
     for indexed in (False, True):
@@ -67,7 +67,7 @@ def test_conditions_ignore_spaces_at_the_end(tmp_path: Path, form: str, repeats:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_indexes_of_values_with_more_spaces_than_the_type(tmp_path: Path, form: str) -> None:
-    """Not every engine limits CHAR(3) to 3 characters, and files that store strings do not, either."""
+    """Some engines do not limit CHAR(3) to 3 characters. Files that store strings do not limit it either."""
     texts = ["ab      ", "b", None, "ab", "", "      ", "b         ", "abcdef  ", "abc   ", "\xe9     ", "ab\x1f", " a"]
     table = in_table(tmp_path, texts, form)
     specs: list[tuple[str, dict[str, Any]]] = [("bitmap", {}), ("bitmap", {"version": 2, "index-block-size": 256})]
@@ -100,7 +100,7 @@ def test_a_delete_ignores_spaces_at_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 @pytest.mark.parametrize("strings", ["string", "view"])
 def test_the_option_char(tmp_path: Path, form: str, strings: Any) -> None:
-    """The option had no effect on strings before."""
+    """The option ``char`` also applies to columns that the file stores as strings."""
     table = in_table(tmp_path, ["ab ", "b", None, "\xe9", "abc"], form)
     expected = {
         "stored": ["ab ", "b", None, "\xe9", "abc"],

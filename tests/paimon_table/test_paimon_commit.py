@@ -1,5 +1,5 @@
-"""Commits to Paimon tables: after races, faults and kills, there is the old or the new table. Unknown things are
-refused."""
+"""Commits to Paimon tables. After a race, a fault or a kill, the table is either the old or the new one. Tables with
+unknown features are refused."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Fault(OSError):
 def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """An error such as a full disk occurs at the first written file, at the second, and so on, until the change
-    succeeds."""
+    """An error such as a full disk occurs at the first written file. In the next round it occurs at the second file,
+    and so on, until the change succeeds."""
     before, put = every_file(folder), Folder.put
     for allowed in range(40):
         writes = iter(range(allowed))
@@ -93,7 +93,7 @@ def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
             monkeypatch.setattr(Folder, "put", put)
             assert snapshot_numbers(folder) == [1]
             left = every_file(folder) - before
-            assert all(name.endswith(".index") for name in left), "only sidecars stay: another job may use them"
+            assert all(name.endswith(".index") for name in left), "only sidecars remain: other jobs may use them"
             assert ids(folder) == list(range(100))
         else:
             break
@@ -107,7 +107,7 @@ def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
 def test_an_error_inside_the_create(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, took_effect: bool
 ) -> None:
-    """The create fails once. The commit finds out whether it took effect, and the change is made exactly once."""
+    """The create fails once. The commit finds out whether the create took effect. The change is made exactly once."""
     create, calls = Folder.create, []
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -115,7 +115,7 @@ def test_an_error_inside_the_create(
         if len(calls) == 1:
             if took_effect:
                 create(self, name, data, **given)
-            raise Fault("the line went dead")
+            raise Fault("the connection was lost")
         return create(self, name, data, **given)
 
     monkeypatch.setattr(Folder, "create", failing)
@@ -136,7 +136,7 @@ def test_nobody_can_tell_and_then_the_same_call_again(
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
         create(self, name, data, **given)
-        raise Fault("the line went dead")
+        raise Fault("the connection was lost")
 
     def blind(self: Folder, name: str) -> bytes | None:
         raise Fault("and stayed so")
@@ -223,8 +223,8 @@ def test_a_storage_without_exclusive_creation_is_refused_unless_someone_vouches(
 
 
 def _killed_after(path: str, operation: str, writes: int) -> None:
-    """Runs an operation in a process that dies by SIGKILL after ``writes`` files, which include the snapshot and the
-    hint."""
+    """Runs an operation in a process that is killed after ``writes`` files. The snapshot and the hint are also
+    counted."""
     count = [0]
 
     def dying(method: Any) -> Any:
@@ -241,7 +241,7 @@ def _killed_after(path: str, operation: str, writes: int) -> None:
     OPERATIONS[operation](open_table(path), commit_user="job", identifier=1)
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_kill_9_after_each_file_leaves_the_old_or_the_new_table(tmp_path: Path, operation: str) -> None:
     fork = multiprocessing.get_context("fork")
@@ -263,8 +263,8 @@ def test_kill_9_after_each_file_leaves_the_old_or_the_new_table(tmp_path: Path, 
         if process.exitcode == 0:
             break
     assert outcomes[-1] == (0, True)
-    assert outcomes[-2] == (-signal.SIGKILL, True), "dead after the hint"
-    assert outcomes[-3] == (-signal.SIGKILL, True), "dead after the snapshot"
+    assert outcomes[-2] == (-signal.SIGKILL, True), "killed after the hint"
+    assert outcomes[-3] == (-signal.SIGKILL, True), "killed after the snapshot"
     assert outcomes[-4] == (-signal.SIGKILL, False)
     assert len(outcomes) > 5
 
@@ -288,7 +288,7 @@ def test_a_lost_race_is_run_again_on_the_new_snapshot(folder: Path, monkeypatch:
     check_table(folder)
     assert ids(folder) == [*range(10, 100), *range(2000, 2005)]
     manifests = {name for name in every_file(folder) if name.startswith("manifest/")}
-    assert len([name for name in manifests if "manifest-list" in name]) == 6, "the lost try's files are deleted"
+    assert len([name for name in manifests if "manifest-list" in name]) == 6, "files of the failed attempt are deleted"
 
 
 @pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
@@ -326,12 +326,12 @@ def test_no_tries_left_is_a_conflict_that_names_the_other(folder: Path, monkeypa
     assert (caught.value.commit_user, caught.value.other_user) == ("mine", "the other")
     assert 1000 not in ids(folder)
     data_files = [name for name in every_file(folder) if name.endswith(".orc")]
-    assert len(data_files) == len(open_table(folder).files()), "the lost append's data files are deleted"
+    assert len(data_files) == len(open_table(folder).files()), "the data files of the failed append are deleted"
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 def test_two_processes_change_one_table(folder: Path) -> None:
-    """This is a short version of E2. ``python tests/paimon_soak.py`` runs a thousand rounds."""
+    """This test is a short run of ``python tests/paimon_soak.py``, which runs a thousand rounds (E2)."""
     assert soak(folder, 2, 10)["append"] > 3
 
 
@@ -475,7 +475,7 @@ def _rewrite_avro(path: Path, change: Callable[[dict[str, Any], list[dict[str, A
 
 
 def _resize(folder: Path) -> None:
-    """Corrects the file sizes in lists and snapshot."""
+    """Corrects the file sizes in the manifest lists and in the snapshot."""
     document = snapshot(folder)
     for name in ("baseManifestList", "deltaManifestList"):
         path = folder / "manifest" / document[name]
@@ -737,8 +737,8 @@ def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
 
 
 def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None:
-    """Paimon's Java moves instants in ORC files by the zone of its JVM, but not those in statistics and indexes
-    (E12)."""
+    """Paimon's Java library shifts instants in ORC files by the zone of its JVM, but does not shift instants in
+    statistics and indexes (E12)."""
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     moments = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in range(1, 29)]
     given = pa.table({"id": range(28), "at": pa.array(moments, pa.timestamp("us", "UTC"))})
@@ -758,12 +758,12 @@ def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None
     assert any("JVM" in note.text for note in batches.notes)
     assert any("JVM" in note.text for note in scan.explain().files[0].notes)
     late = col("at") > moments[27] + datetime.timedelta(days=5)
-    assert open_table(folder).plan(late).skipped == (), "Java's statistics may be of other instants than the file's"
+    assert open_table(folder).plan(late).skipped == (), "Java's statistics and the file may have different instants"
     assert not open_table(folder).scan(["id"], where=col("id") == 1).to_batches().notes
     vouched = open_table(folder).scan(where=late, jvm_zone="UTC")
     assert (len(vouched.plan.skipped), vouched.to_batches().notes) == (1, [])
     moved = open_table(folder).scan(where=col("at") == moments[3], jvm_zone="Asia/Kolkata").to_table()
-    assert moved.num_rows == 0, "what stands in the file is 5:30 less than was meant there"
+    assert moved.num_rows == 0, "the stored instant is 5:30 before the instant that was meant"
     meant = moments[3] + datetime.timedelta(hours=5, minutes=30)
     found = open_table(folder).scan(where=col("at") == meant, jvm_zone="Asia/Kolkata").to_table()
     assert found.to_pylist() == [{"id": 3, "at": meant}]
@@ -787,7 +787,7 @@ def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path
     def one(number: int, moment: datetime.datetime) -> pa.Table:
         return pa.table({"id": [number], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
 
-    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the same file as of Java in that zone
+    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the same file as Java writes in that zone
     schema = json.loads((folder / "schema" / "schema-0").read_text())
     (folder / "schema" / "schema-1").write_text(
         json.dumps(schema | {"id": 1, "options": schema["options"] | {option: "false"}})

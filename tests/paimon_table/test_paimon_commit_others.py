@@ -61,7 +61,8 @@ def alter(folder: Path, **changes: Any) -> None:
 
 
 def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> Any:
-    """Returns the operation, with an event between its planning and its commit."""
+    """Runs the operation, and calls ``happens`` between its planning and its commit. Returns the result of the
+    operation."""
     waiting = [happens]
 
     def first() -> None:
@@ -86,7 +87,7 @@ def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Call
 def test_a_schema_that_changes_between_planning_and_commit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, another_snapshot: bool
 ) -> None:
-    """The operation fails, because it adapted its rows, predicates and columns to the schema from before the change."""
+    """The operation fails, because its rows, predicates and columns match the schema from before the change."""
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 2, "name": "city", "type": "STRING"}]
 
     def altered() -> None:
@@ -99,7 +100,7 @@ def test_a_schema_that_changes_between_planning_and_commit(
         run(open_table(folder))
     assert snapshot_numbers(folder) == ([1, 2] if another_snapshot else [1])
     names = {record["_FILE"]["_FILE_NAME"] for record in files_of(folder).live.values()}
-    assert {path.name for path in folder.rglob("*.orc")} == names, "data files of the lost change are deleted"
+    assert {path.name for path in folder.rglob("*.orc")} == names, "the data files of the failed change are deleted"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -162,7 +163,8 @@ def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> N
 
 
 def _roll_back(folder: Path, to: int) -> None:
-    """Rolls back as Paimon's Java does: changes the hint first, then deletes snapshots from the newest down."""
+    """Rolls back as Paimon's Java library does: changes the hint first, then deletes the newer snapshots, the newest
+    first."""
     numbers = snapshot_numbers(folder)
     (folder / "snapshot" / "LATEST").write_text(str(to))
     for number in sorted(numbers, reverse=True):
@@ -186,8 +188,7 @@ def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any])
 def test_a_rollback_while_it_commits_leaves_no_snapshot_above_a_gap(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Paimon's later commits reached the number of such a snapshot. Both of two rows that Java wrote later were
-    lost."""
+    """If such a snapshot remained, later commits of Paimon would reach its number, and their rows would be lost."""
     for number in range(2):
         open_table(folder).append(rows(5000 + number, 1))
     _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
@@ -252,8 +253,8 @@ def _renamed_by_java(folder: Path, number: int) -> None:
 def test_a_rename_that_comes_after_the_snapshot_was_read_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Java checks whether the snapshot exists, waits, and then renames its own file over it. The append had reported
-    its snapshot, but its rows were lost. Now the append is made again, after Java's snapshot."""
+    """Java checks whether the snapshot exists, waits, and then renames its own file over orcidx's snapshot. The change
+    is made again, after Java's snapshot, so that it is not lost."""
     put = Folder.put
 
     def late(self: Folder, name: str, data: bytes) -> None:
@@ -277,7 +278,7 @@ def test_a_rename_that_comes_after_the_snapshot_was_read_back(
 def test_a_snapshot_that_is_overwritten_again_and_again_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """The error did not name the data files, nor the files of the snapshot that was overwritten first."""
+    """The error names all files that the change left, including those of the snapshot that was overwritten first."""
     put, before = Folder.put, set(every_file(folder))
 
     def late(self: Folder, name: str, data: bytes) -> None:
@@ -322,7 +323,8 @@ def test_a_conflict_after_an_overwritten_snapshot_names_its_files(
 def test_files_of_a_lost_try_that_cannot_be_deleted_are_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, fails: bool
 ) -> None:
-    """If the change was tried again, neither the result nor the error of the last try named these files."""
+    """If the change is tried again, the result or the error of the last attempt also names files of the first
+    attempt."""
     before = set(every_file(folder))
 
     def busy(self: Folder, name: str) -> None:
@@ -380,13 +382,13 @@ def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twi
     ) as caught:
         OPERATIONS[operation](open_table(folder), retries=retries)
     assert (seen, caught.value.snapshot_id) == ([3], 2)
-    assert ids(folder) == sorted([*AFTER[operation], 6000]), "what others built on is whole"
+    assert ids(folder) == sorted([*AFTER[operation], 6000]), "the snapshot that others are based on is complete"
 
 
 def test_rows_on_which_others_build_during_the_last_try_keep_their_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The append deleted its data files, although a snapshot of another writer named them."""
+    """If a snapshot of another writer names the data files of the append, the append does not delete them."""
     put, ours = Folder.put, []
 
     def late(self: Folder, name: str, data: bytes) -> None:
@@ -413,8 +415,8 @@ def test_rows_on_which_others_build_during_the_last_try_keep_their_files(
 def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Our snapshot was based on one that Java then replaced. So it had rows that are not in the table, and lacked those
-    that Java committed."""
+    """Java is about to replace the latest snapshot. A commit that is based on it would have rows that are not in the
+    table, and would lack the rows that Java committed."""
     open_table(folder).append(rows(5000, 1))
     temporary = folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
     temporary.write_text("Java's")
@@ -430,14 +432,14 @@ def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
     result = open_table(folder).append(rows(1000, 10))
     assert (result.snapshot_id, result.attempts, snapshot_numbers(folder)) == (3, 2, [1, 2, 3])
     assert ids(folder) == [*range(100), *range(1000, 1010)]
-    assert not result.notes, "nothing of ours was there before"
+    assert not result.notes, "orcidx had not created a snapshot before"
 
 
 @pytest.mark.parametrize("ends", ["renamed", "deleted", "left"])
 def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
-    """Java has checked that the snapshot does not exist, and its temporary file appears right before our snapshot is
-    created. What happens to this file shows whose snapshot is in place. If a killed writer left the file, the wait ends
-    after some time."""
+    """Java has checked that the snapshot does not exist, and its temporary file appears right before orcidx's snapshot
+    is created. If this file is renamed, Java's snapshot is in place. If it is deleted, orcidx's snapshot is. If it
+    remains because the writer was killed, the wait ends after some time."""
     create, temporary = Folder.create, folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
 
     def created(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -461,7 +463,7 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
     temporary.unlink(missing_ok=True)
     if ends == "renamed":
         assert (result.snapshot_id, result.attempts, len(result.notes)) == (3, 2, 1)
-        assert len(waited) == 4, "three looks, and the wait between two tries"
+        assert len(waited) == 4, "three checks, and the wait between two attempts"
     else:
         assert (result.snapshot_id, result.attempts, result.notes) == (2, 1, ())
         assert waited if ends == "left" else len(waited) == 3
@@ -474,7 +476,7 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
 def test_a_hint_that_is_written_over_while_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, times: int
 ) -> None:
-    """Java truncates LATEST and writes it again in place. An append at the same time failed with a ``StorageError``."""
+    """Java truncates LATEST and then writes it again. A scan or a change reads the hint again if it is empty."""
     fetch, hint, seen = LocalReader.whole, folder / "snapshot" / "LATEST", []
 
     def written_over(self: LocalReader) -> Any:
@@ -488,7 +490,7 @@ def test_a_hint_that_is_written_over_while_it_is_read(
         return fetch(self)
 
     monkeypatch.setattr(LocalReader, "whole", written_over)
-    # A read by a single call fails for a file that changes meanwhile or is empty. Then a reader is opened.
+    # A read in a single call fails if the file is empty or changes in the meantime. Then a reader is opened.
     monkeypatch.setattr("orcidx.paimon.small_files.read_small", lambda *_: None)
     table = open_table(folder)
     if operation == "scan":
@@ -506,7 +508,7 @@ def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.M
 
 
 def test_sidecars_that_a_failed_rewrite_leaves_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk was full, the error did not name the sidecars that had been written before."""
+    """If the disk is full, the error names the sidecars that were written before."""
     for start in (1000, 2000):
         open_table(folder).append(rows(start))
     before, put, written = set(every_file(folder)), Folder.put, [0]
@@ -534,7 +536,7 @@ def test_sidecars_that_a_failed_rewrite_leaves_are_named(folder: Path, monkeypat
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_files_without_rows_need_no_index(tmp_path: Path, form: str) -> None:
-    """One such file made the rewrite of the whole table fail."""
+    """A file without rows does not make the rewrite of the table fail."""
     made = PaimonTable(tmp_path / "t")
     made.schema({0: ("id", "BIGINT"), 1: ("city", "STRING")}, options={"bucket": "-1"})
     without = {"_VALUE_STATS": made._stats(pa.table({}), {}), "_VALUE_STATS_COLS": []}
@@ -548,7 +550,7 @@ def test_files_without_rows_need_no_index(tmp_path: Path, form: str) -> None:
 
 
 def test_an_index_that_is_built_again_with_the_same_bytes(tmp_path: Path) -> None:
-    """The new entry of the file was equal to the old one, which the same snapshot deletes."""
+    """The new entry of the file is equal to the old entry, which the same snapshot deletes."""
     made = empty_table(tmp_path / "t", file_index__bitmap__columns="city", file_index__in_manifest_threshold="1 mb")
     open_table(made).append(rows(0))
     for _ in range(3):
@@ -588,7 +590,7 @@ def test_a_branch_by_any_path(folder: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_tags_and_branches_of_the_table_stay_as_they_are(folder: Path) -> None:
-    """Tags and branches are copies of snapshots. They may be the only ones that name a file."""
+    """Tags and branches are copies of snapshots. Some files are named only by a tag or a branch."""
     (folder / "tag").mkdir()
     shutil.copy(folder / "snapshot" / "snapshot-1", folder / "tag" / "tag-first")
     branch = folder / "branch" / "branch-b"
@@ -645,7 +647,8 @@ def test_fields_that_would_be_carried_on(folder: Path, operation: str, fields: d
     ],
 )
 def test_options_that_are_no_values(folder: Path, option: str, value: str, operations: tuple[str, ...]) -> None:
-    """The error names the option, and comes before anything is written. A row limit of 0 produced files without end."""
+    """The error names the option and is raised before anything is written. A limit of 0 rows must not produce files
+    without end."""
     path = folder / "schema" / "schema-0"
     document = json.loads(path.read_text())
     document["options"][option] = value
@@ -690,8 +693,7 @@ def test_more_rows_than_a_snapshot_can_count(folder: Path, operation: str) -> No
 
 
 def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
-    """Paimon's compaction sometimes leaves such deletion vectors. Each later delete in the same index file found
-    them."""
+    """Paimon's compaction sometimes leaves such deletion vectors. A later delete in the same index file drops them."""
     open_table(folder).append(rows(100))
     open_table(folder).delete(col("id").is_in([5, 105]))
     index = folder / "manifest" / snapshot(folder)["indexManifest"]
@@ -709,7 +711,7 @@ def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
 
 
 def test_two_vectors_for_one_file_that_come_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A merge with only one of the two vectors would restore the rows that the other one deletes."""
+    """A merge that uses only one of the two vectors would restore the rows that the other vector deletes."""
     open_table(folder).delete(col("id") == 5)
 
     def doubled() -> None:

@@ -1,6 +1,7 @@
-"""Another writer commits between a listing and the create. The commit is tried again, without ``CommitUncertain``.
+"""Another writer commits between the listing and the create. The commit is tried again, and does not raise
+``CommitUncertain``.
 
-``.ci/stores`` runs these with the lowest and the newest version of each library of stores.
+``.ci/stores`` runs these tests with the lowest and the newest version of each storage library.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Remembering(memory.MemoryFileSystem):  # type: ignore[name-defined,misc]
 
 
 def new_bucket() -> str:
-    """Returns a new bucket name, because moto keeps the objects of a bucket as long as the process lives."""
+    """Returns a new bucket name. moto keeps the objects of a bucket until the process ends, so a name is used only
+    once."""
     return f"races-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,5 +1,5 @@
-"""Commits to Paimon tables on S3 with conditional writes: a storage that dies, fails or is slow at any request leaves
-the old or the new table."""
+"""Commits to Paimon tables on S3 with conditional writes. If the storage fails or is slow at any request, or the
+process is killed, the table is either the old or the new one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TYPES = {"id": "BIGINT", "city": "STRING"}
 
 
 class Bucket:
-    """A bucket with a table of a hundred rows. ``restore`` makes it again."""
+    """A bucket with a table of a hundred rows. ``restore`` restores the first state."""
 
     def __init__(self, options: dict[str, Any], folder: Path) -> None:
         import s3fs
@@ -87,9 +87,9 @@ class Gone(OSError):
 
 
 def gone_after(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str, allowed: int) -> tuple[bool, bool]:
-    """Runs an operation on a storage that fails after ``allowed`` writes, so that nothing can be undone, as after a
-    kill. Then the same call must take effect once. Returns whether the storage failed, and whether the first call had
-    committed."""
+    """Runs an operation on a storage that fails after ``allowed`` writes. As after a kill, nothing can be undone. The
+    same call is then repeated and must take effect once. Returns whether the storage failed, and whether the first call
+    had committed."""
     bucket.restore()
     methods = {name: getattr(Folder, name) for name in ("put", "create", "read", "delete")}
     writes = 0
@@ -102,7 +102,7 @@ def gone_after(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str, 
             found = methods[name](self, *given, **named)
             writes += name in ("put", "create")
             if writes > allowed:
-                raise Gone("the line went dead")
+                raise Gone("the connection was lost")
             return found
 
         return call
@@ -121,7 +121,7 @@ def gone_after(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str, 
     assert bucket.ids() == (AFTER[operation] if committed else BEFORE)
     if told is not None and not committed:
         orphans = {name.removeprefix("faults/t/") for name in bucket.names() - bucket.kept.keys()}
-        assert all(name in told for name in orphans if not name.endswith(".index")), "orphans that nobody named"
+        assert all(name in told for name in orphans if not name.endswith(".index")), "no error names them"
     again = OPERATIONS[operation](bucket.table(), commit_user="job", identifier=1)
     assert (again.snapshot_id, again.repeated) == (2, committed)
     assert bucket.check() == [1, 2]
@@ -149,12 +149,12 @@ def test_a_storage_that_is_gone_after_any_write(
     assert not died
     assert outcomes[0] is False
     assert len(outcomes) > 5
-    assert outcomes == sorted(outcomes), "committed from some write on"
+    assert outcomes == sorted(outcomes), "if a number of writes commits, a larger number commits too"
 
 
 @pytest.mark.parametrize("operation", ["append", "delete"])
 def test_a_slow_store_only_takes_longer(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """Another writer commits while the storage is slow. The commit that loses runs again."""
+    """Another writer commits while the storage is slow. The commit that fails for this reason runs again."""
     bucket.restore()
     put, others = Folder.put, [rows(2000, 5)]
 
@@ -193,8 +193,8 @@ OPERATIONS[sys.argv[2]](open_table(PATH, storage_options=json.loads(sys.argv[4])
 
 
 def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
-    """Runs a rewrite in a process that dies by SIGKILL after ``writes`` objects. Returns its exit code, and whether it
-    had committed."""
+    """Runs a rewrite in a process that is killed after ``writes`` objects. Returns the exit code, and whether the
+    rewrite had committed."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(here.parent), *sys.path])
     bucket.restore()
@@ -211,8 +211,8 @@ def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
 
 @pytest.mark.slow
 def test_kill_9_after_each_object(bucket: Bucket) -> None:
-    """The process is killed after the delta list and after the snapshot, or with ``ORCIDX_KILLS=all`` after each
-    object. ``gone_after`` does the same without kills, for all operations."""
+    """The process is killed after the delta list and after the snapshot. With ``ORCIDX_KILLS=all`` it is killed after
+    each object. ``gone_after`` does the same without kills, for all operations."""
     if os.environ.get("ORCIDX_KILLS") != "all":
         assert [killed(bucket, writes) for writes in (4, 5)] == [(-signal.SIGKILL, False), (-signal.SIGKILL, True)]
         return

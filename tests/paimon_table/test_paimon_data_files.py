@@ -1,4 +1,4 @@
-"""Data files of appends: the effect of options, and what is refused before a byte is written."""
+"""Data files of appends: the effect of options, and what is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ def test_times_before_1970_with_parts_of_milliseconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [pa.int8(), pa.int64(), pa.uint64()])
 def test_integers_are_stored_in_decimals_that_can_hold_them(tmp_path: Path, given: pa.DataType) -> None:
-    """Integers were refused unless the column could hold every integer of their type."""
+    """Integers are stored if their values fit the column, even if the column cannot hold every integer of their
+    type."""
     folder = empty_table(tmp_path / "t", {"price": "DECIMAL(3, 1)"})
     open_table(folder).append(pa.table({"price": pa.array([99, None], given)}))
     assert open_table(folder).scan().to_table()["price"].to_pylist() == [99, None]
@@ -131,8 +132,8 @@ def test_what_orc_has_no_value_for_is_told_and_leaves_no_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize("bit", [7, 15])
 def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, bit: int) -> None:
-    """The error was a UnicodeDecodeError before. Every bit of three footers was flipped once (benchmarks/RECORDS.md),
-    and no flip crashed the process."""
+    """The error is ``CorruptFile``, not ``UnicodeDecodeError``. Every bit of three footers was flipped once
+    (benchmarks/RECORDS.md), and no flip crashed the process."""
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     data = bytearray((tmp_path / "a.parquet").read_bytes())
     length = int.from_bytes(data[-8:-4], "little")
@@ -144,8 +145,8 @@ def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
-    """Row groups with a wrong number of rows raised ``InvalidQuery`` before. Missing rows at the end were lost without
-    an error."""
+    """After any flip, the scan returns all rows or raises ``CorruptFile``. This includes row groups with a wrong number
+    of rows."""
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "a.parquet", row_group_size=20, store_schema=False)
     good = (tmp_path / "a.parquet").read_bytes()
     length = int.from_bytes(good[-8:-4], "little")
@@ -162,8 +163,8 @@ def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
 
 
 def test_a_filter_of_booleans_in_the_options_is_left_out(tmp_path: Path) -> None:
-    """Java writes a bloom filter for each named column. orcidx leaves out the one for booleans. It refused the append
-    before."""
+    """Java writes a bloom filter for each named column. orcidx writes no bloom filter for a boolean column, and does
+    not refuse the append."""
     columns = {"id": "BIGINT", "flag": "BOOLEAN"}
     folder = empty_table(tmp_path / "t", columns, file__format="orc", orc__bloom__filter__columns="flag,id")
     open_table(folder).append(pa.table({"id": [1, 2], "flag": [True, None]}))
@@ -171,7 +172,7 @@ def test_a_filter_of_booleans_in_the_options_is_left_out(tmp_path: Path) -> None
 
 
 def test_each_column_is_read_in_its_own_unit(tmp_path: Path) -> None:
-    """If a column had nanoseconds, years after 2262 could not be read from any other column of the same scan."""
+    """If one column has nanoseconds, the years after 2262 can still be read from the other columns."""
     kinds = {"id": "BIGINT", "s": "TIMESTAMP(0)", "us": "TIMESTAMP(6)", "ns": "TIMESTAMP(9)"}
     table = empty_table(tmp_path / "t", kinds, file_index__bloom_filter__columns="us,ns")
     far = pa.array([253_402_300_799_000_001, -60_000_000_000_000_001, None], pa.timestamp("us"))

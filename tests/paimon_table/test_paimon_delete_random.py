@@ -1,4 +1,4 @@
-"""A delete removes the rows that a scan returns: a short run of ``delete_random``, and cases that were wrong once."""
+"""A delete removes the rows that a scan returns: a short run of ``delete_random``, and cases that once failed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_random_tables_and_predicates() -> None:
     ],
 )
 def test_fractions_of_a_second_count(tmp_path: Path, form: str, zone: str, where: str, rows: int) -> None:
-    """A delete reads no result columns. Because of this, it compared timestamps in whole seconds before."""
+    """A delete reads no result columns, but must compare fractions of a second as a scan does."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": f"TIMESTAMP(3){zone}"}, file__format=form)
     kind = pa.timestamp("ms", "UTC" if zone else None)
     open_table(folder).append(pa.table({"id": range(4), "at": pa.array([0, 500, 1500, None], kind)}), jvm_zone="UTC")
@@ -64,15 +64,15 @@ def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch
         return replace(decision, rows=replace(decision.rows, must=RowSelection.all(decision.rows.may.length)))
 
     monkeypatch.setattr(FilePruner, "decide", lying)
-    monkeypatch.setattr(small_filter, "ENABLED", False)  # the filter of small files does not ask the pruner
+    monkeypatch.setattr(small_filter, "ENABLED", False)  # the small-file filter does not use the pruner
     assert open_table(folder).scan(where=col("id") == 7).to_table().num_rows == 100
     assert open_table(folder).delete(col("id") == 7).rows == 99
 
 
 @pytest.mark.levels("small files filtered")
 def test_a_small_file_is_not_opened(tmp_path: Path, monkeypatch: Any) -> None:
-    """Only the first small file with a schema is opened. The rows of the others are decoded and tested by one call, as
-    in a scan."""
+    """Only the first small file of a schema is opened. The rows of the other small files are decoded and tested by one
+    call, as in a scan."""
 
     def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("the file was opened")
@@ -91,8 +91,8 @@ def test_a_small_file_is_not_opened(tmp_path: Path, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("value", ["a", "a\x01", "ab"])
 def test_a_partition_by_char_compares_without_its_blanks(tmp_path: Path, value: str) -> None:
-    """Spark pads CHAR values of a partition, but literals are trimmed. Because of this, a file with matching rows was
-    skipped before."""
+    """Spark pads CHAR values of a partition with blanks, but literals have no trailing blanks. Files with matching rows
+    must not be skipped because of this."""
     columns = {"id": "BIGINT", "kind": "CHAR(5)"}
     folder = empty_table(tmp_path / "t", columns, partition_keys=["kind"])
     for start, text in ((0, value.ljust(5)), (10, "c    "), (20, "a b  ")):
@@ -107,7 +107,8 @@ def test_a_partition_by_char_compares_without_its_blanks(tmp_path: Path, value: 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_the_first_rows_by_char_sort_without_blanks(tmp_path: Path, form: str) -> None:
-    """CHAR values sort as they compare: "a" is smaller than "a\\x01", with or without the blanks that ORC adds."""
+    """The order of CHAR values is that of comparisons: "a" is smaller than "a\\x01", with or without the blanks that
+    ORC adds."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "kind": "CHAR(5)"}, file__format=form)
     for start, texts in ((0, ["a\x01", "a", "b"]), (3, ["a ", "", "a\x02"])):
         open_table(folder).append(pa.table({"id": range(start, start + 3), "kind": texts}))

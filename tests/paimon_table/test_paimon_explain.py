@@ -1,5 +1,5 @@
-"""Explanations of scans of tables: every number of the funnel says of which files it is, and the bytes are those that a
-scan reads."""
+"""Explanations of table scans. Every number of the funnel names the files that it counts, and the bytes are those that
+a scan reads."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def table(tmp_path: Path) -> PaimonTable:
 
 
 def filled(table: PaimonTable, form: str) -> Any:
-    """A table of three files with the ids 0 to 89,999. Only the manifest's statistics of ``id`` tell the files
-    apart."""
+    """A table of three files with the ids 0 to 89,999. Only the manifest's statistics of ``id`` can rule out files."""
     table.schema({0: ("id", "INT"), 1: ("v", "STRING")})
     for number in range(FILES):
         ids = range(number * ROWS, (number + 1) * ROWS)
@@ -40,8 +39,8 @@ def filled(table: PaimonTable, form: str) -> Any:
 
 
 def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, int]:
-    """The metrics of a scan in which no tail is in memory, and the bytes and reads that the readers of data files
-    counted."""
+    """Returns the metrics of a scan for which no tail is in memory, and the bytes and reads that the readers of its
+    data files counted."""
     readers: list[LocalReader] = []
     counts: list[ReadMetrics] = []
     plain = LocalReader.__init__
@@ -57,7 +56,7 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
     forget_metadata()
     with monkeypatch.context() as patch:
         patch.setattr(LocalReader, "__init__", noted)
-        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # whole files that threads read
+        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # for files that threads read as a whole
         with scan.to_batches() as batches:
             list(batches)
     counts += [one.metrics for one in readers if one.name.endswith((".orc", ".parquet"))]
@@ -66,8 +65,8 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_the_funnel_says_which_files_were_opened(table: PaimonTable, form: str) -> None:
-    """The manifests rule out two of three files. Their rows were counted before, but their bytes were not. So the share
-    of the bytes seemed to be three times as large."""
+    """The manifests rule out two of three files. The numbers of rows include these two files, but the bytes do not. So
+    the funnel must name the files of each number."""
     opened = filled(table, form)
     told = opened.scan(None, "id = 5").explain()
     of = {stage.name: stage.of for stage in told.funnel}
@@ -115,7 +114,7 @@ def test_all_files_are_opened(table: PaimonTable) -> None:
 def test_every_read_of_a_data_file_is_counted(
     table: PaimonTable, form: str, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tail of each ORC file and all reads of Parquet files were not counted."""
+    """The metrics include the tail of each ORC file and all reads of Parquet files."""
     scan = filled(table, form).scan(None, where)
     metrics, size, requests = read_counts(scan, monkeypatch)
     assert (metrics.bytes_read, metrics.requests) == (size, requests)
@@ -126,7 +125,7 @@ def test_every_read_of_a_data_file_is_counted(
 def test_bytes_of_parquet_are_those_of_the_columns_that_are_read(
     table: PaimonTable, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes of whole files were shown before, and the scan seemed to read nothing."""
+    """The explanation shows the bytes of the columns that are read, not those of the whole file."""
     opened = filled(table, "parquet")
     scan = opened.scan(columns, "id = 5")
     told = scan.explain()
@@ -154,9 +153,9 @@ def test_a_parquet_file_without_rows_left_is_not_read(table: PaimonTable, monkey
 def test_explain_gives_the_bytes_that_a_scan_counts(
     table: PaimonTable, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tails of ORC files were in neither number."""
+    """Both numbers include the tails of ORC files."""
     opened = filled(table, "orc")
-    time.sleep(0.2)  # tails of files that were just written are not kept in memory
+    time.sleep(0.2)  # tails of files that were written just before are not kept in memory
     scan = opened.scan(["id"], where)
     forget_metadata()
     told = scan.explain().read_bytes

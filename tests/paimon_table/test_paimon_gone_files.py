@@ -1,4 +1,5 @@
-"""A compaction and the expiry of a snapshot delete files of a plan. The scan plans again, or raises ``FileGone``."""
+"""A compaction and the expiry of a snapshot delete files of a plan. The scan is planned again, or raises
+``FileGone``."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_scan_is_planned_again_where_its_files_are_gone(table: PaimonTable, ki
         assert sum(batch.num_rows for batch in batches) == 2
         (note,) = batches.notes
         assert (note.kind, note.text) == ("gone", "planned again on snapshot 2, because files of snapshot 1 are gone")
-    part = replace(scan, plan=replace(scan.plan, notes=()))  # a task of Spark has such a part of a scan
+    part = replace(scan, plan=replace(scan.plan, notes=()))  # a Spark task has such a part of a scan
     with pytest.raises(FileGone, match=GONE):
         part.to_table()
 
@@ -118,7 +119,7 @@ DELETABLE = {"deletion-vectors.enabled": "true", "bucket": "-1", "file-index.in-
 
 
 def overtaken(table: PaimonTable, monkeypatch: Any, kind: Any, method: str, *, commits: bool) -> None:
-    """Makes a compaction replace the table's file, and the snapshot expire, before a task reads the file."""
+    """Before a task reads the file, a compaction replaces the table's file, and the snapshot expires."""
     table.schema({0: ("a", "INT")}, options=DELETABLE)
     entry = table.add("data-1.orc", ints(a=[1, 2, 3, 4]))
     table.commit()

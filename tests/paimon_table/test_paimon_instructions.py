@@ -1,8 +1,8 @@
 """The cost of reading and changing a small Paimon table, and of writing an ORC file of one row, in machine
-instructions, which valgrind's callgrind counts.
+instructions. valgrind's callgrind counts the instructions.
 
-The number of instructions depends on how Python was built. So it is divided by the instructions of a fixed piece of
-plain Python, which the same process runs.
+The number of instructions depends on how Python was built. So it is divided by the number of instructions of a fixed
+piece of plain Python, which the same process runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ void end(void) { CALLGRIND_DUMP_STATS; CALLGRIND_STOP_INSTRUMENTATION; }
 """
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(VALGRIND is None, reason="no valgrind here (Debian: valgrind)"),
+    pytest.mark.skipif(VALGRIND is None, reason="valgrind is not installed (Debian: valgrind)"),
 ]
 
 
@@ -61,4 +61,4 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 @pytest.mark.parametrize("step", RECORDED)
 def test_instructions(instructions: dict[str, int], step: str) -> None:
     found = instructions[step] / instructions["yardstick"]
-    assert found <= RECORDED[step] * MARGIN, f"{step}: {found:.2f} times the yardstick, recorded {RECORDED[step]}"
+    assert found <= RECORDED[step] * MARGIN, f"{step}: {found:.2f} times the yardstick; the record is {RECORDED[step]}"

@@ -1,4 +1,4 @@
-"""Timestamps that a table's Parquet files store as INT96. Paimon stores TIMESTAMP(7) to TIMESTAMP(9) in this form."""
+"""Timestamps that a table's Parquet files store as INT96. Paimon stores TIMESTAMP(7) to TIMESTAMP(9) as INT96."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def without_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_time_outside_of_nanoseconds_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, value: datetime.datetime
 ) -> None:
-    """pyarrow returned another time before, for example 1816 for 9999."""
+    """INT96 can hold years that do not fit into nanoseconds. pyarrow converts them to a wrong time, for example 9999 to
+    1816."""
     table = in_table(tmp_path, monkeypatch, [DAY, None, *[DAY] * 6, value, DAY], kind)
     literal = DAY if kind == PRECISE else DAY.replace(tzinfo=datetime.UTC)
     for where in (None, col("t") > literal, col("t") < literal):
@@ -107,7 +108,7 @@ def test_a_nested_time_outside_of_nanoseconds_is_an_error(
 
 
 def test_conditions_on_times_with_a_local_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every such condition was refused before, because pyarrow reads INT96 without a zone."""
+    """pyarrow reads INT96 without a zone, but conditions with a zone are still accepted."""
     days = [DAY.replace(tzinfo=datetime.UTC), None, NEXT.replace(tzinfo=datetime.UTC)]
     table = in_table(tmp_path, monkeypatch, days, LOCAL, pa.timestamp("us", "UTC"))
     for _ in range(2):

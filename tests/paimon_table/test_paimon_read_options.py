@@ -1,5 +1,5 @@
-"""Options and calendars that change what a scan of a table reads. Manifests and indexes must not lose rows with
-them."""
+"""Options and calendars that change the values that a scan of a table reads. Manifests and indexes must not rule out
+matching rows with such options."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def times(tmp_path: Path) -> PaimonTable:
 
 
 def test_zone_of_the_option(times: PaimonTable) -> None:
-    """The option ``timezone`` gives timestamps that manifests and indexes do not have."""
+    """With the option ``timezone``, a scan reads other timestamps than those in manifests and indexes."""
     table = open_table(times.path)
     options: dict[str, Any] = {"timezone": "Europe/Oslo"}
     at = table.scan(["at"], **options).to_table()["at"].to_pylist()
@@ -71,7 +71,7 @@ def test_zone_of_the_option_with_a_partition(tmp_path: Path) -> None:
 
 
 def test_replaced_text(tmp_path: Path) -> None:
-    """With ``utf8="replace"`` a scan reads U+FFFD where the file and its manifest have bytes that are not UTF-8."""
+    """With ``utf8="replace"``, bytes of the file and its manifest that are not UTF-8 are read as U+FFFD."""
     made = PaimonTable(tmp_path / "table")
     made.schema({0: ("id", "INT"), 1: ("name", "STRING")})
     rows = pa.table({"id": pa.array([0, 1], pa.int32()), "name": _texts([b"a\xff", b"b"])})
@@ -90,7 +90,7 @@ def test_replaced_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("calendar", ["proleptic", "stored"])
 def test_daysas_java_writes(tmp_path: Path, calendar: Any) -> None:
-    """Paimon's Java writes days of the proleptic calendar, although the footer names the hybrid calendar."""
+    """Paimon's Java library writes days of the proleptic calendar, although the footer names the hybrid calendar."""
     days = [
         datetime.date(1500, 1, 1),
         datetime.date(1582, 10, 4),

@@ -1,4 +1,4 @@
-"""Statistics of appended columns are bounds for all kinds of values. ``interop`` compares them with Java's
+"""The statistics of appended columns are bounds for all kinds of values. ``interop`` compares them with Java's
 statistics."""
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_statistics_are_bounds(column: tuple[str, str, list[list[Any]]]) -> None
             assert math.copysign(1, most) == max(math.copysign(1, v) for v in known if v == 0.0)
         return
     length = int(mode[9:-1])
-    if least is None:  # no text of that length is larger, because every character is the largest one
+    if least is None:  # no longer text of this length exists: every character is the largest one
         assert most is None
         assert set(max(known).decode()[:length]) == {"\U0010ffff"}
         return

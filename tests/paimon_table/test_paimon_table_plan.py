@@ -1,5 +1,5 @@
-"""Plans of Paimon tables: snapshots, manifests, pruning, schema evolution, merging. The tables are Java's and our
-own."""
+"""Plans of Paimon tables: snapshots, manifests, pruning, schema evolution, merging. Java wrote some of the tables, and
+the tests write the others."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_deletes_cancel_adds_by_the_full_identity(tmp_path: Path, codec: str) ->
 @pytest.mark.parametrize("kinds", [(0, 1, 0), (1, 0, 0)])
 @pytest.mark.parametrize("merged_from", ["1", "100"])
 def test_a_file_that_was_added_again_is_live(table: PaimonTable, merged_from: str, kinds: tuple[int, ...]) -> None:
-    """The snapshot's number of rows counts such a file. A scan left it out, and a change of the table failed."""
+    """A scan returns the rows of such a file, as the snapshot counts them. A change of the table succeeds."""
     table.schema({0: ("a", "INT")}, options={"bucket": "-1", "manifest.merge-min-count": merged_from})
     added = table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))
     table.entries[:] = [{**added, "_KIND": kind} for kind in kinds]
@@ -273,7 +273,7 @@ def test_a_file_that_was_added_again_is_live(table: PaimonTable, merged_from: st
 
 
 def test_a_file_that_is_added_twice_is_damage_for_every_reader(table: PaimonTable) -> None:
-    """An append refused such a table, but a scan returned the file once."""
+    """A scan and an append both refuse such a table."""
     table.schema({0: ("a", "INT")}, options={"bucket": "-1"})
     table.entries.append({**table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))})
     table.commit()
@@ -308,8 +308,8 @@ def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("what", ["data", "deletions"])
 def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: str) -> None:
-    """Files that a manifest names are read with the reader's credentials, but anyone who writes the table can change
-    the manifest."""
+    """Anyone who can write the table can change the files that a manifest names. These files are read with the
+    credentials of the reader."""
     table.schema({0: ("a", "INT")})
     given = {"_EXTERNAL_PATH": place} if what == "data" else {}
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), **given)
@@ -581,7 +581,7 @@ def test_which_key_tables_need_merging(
 ) -> None:
     opened = key_table(table, files, **options)
     if problem is None:
-        hidden = bool(options)  # with deletion vectors or first-row, level 0 is not read
+        hidden = bool(options)  # with deletion vectors or first-row, files of level 0 are not read
         assert names(opened.plan()) == [f"data-{i}.orc" for i, file in enumerate(files) if file[0] or not hidden]
     else:
         with pytest.raises(Unsupported, match=problem):
@@ -733,7 +733,7 @@ def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonT
 
 def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable) -> None:
     table.schema({0: ("v", "INT"), 1: ("d", "DOUBLE"), 2: ("s", "STRING")}, partition_keys=("d", "s"))
-    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # 2e23 as text: in Java since 19, and before
+    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # 2e23 as text: since Java 19, and before Java 19
     for text, number in texts.items():
         value = float(text)
         rows = pa.table({"v": pa.array([number], pa.int32()), "d": [value], "s": ["a/b"]})
@@ -746,7 +746,7 @@ def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable)
     assert opened.scan(["v"], col("d").is_nan()).to_table()["v"].to_pylist() == [3]
     assert sorted(opened.scan(["v"], col("d") == 2e23).to_table()["v"].to_pylist()) == [1, 2]
     there = table.path / "d=NaN" / "s=a%2Fb" / "bucket-0" / "data-3.orc"
-    elsewhere = table.path / "d=x" / "s=other" / "bucket-0" / "data-3.orc"  # the directory of another partition
+    elsewhere = table.path / "d=x" / "s=other" / "bucket-0" / "data-3.orc"  # in the directory of another partition
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_bytes(there.read_bytes())
     assert Path(open_table(table.path).files()[2].path) == there
@@ -878,14 +878,14 @@ def test_bounds_against_one_leaf(where: str, low: Any, high: Any, nulls: int | N
     ],
 )
 def test_the_text_of_bounds_names_the_ends_that_are_known(kind: str, bounds: Bounds, text: str) -> None:
-    """As the statistics of ORC files are shown. Before, a date was a number of days."""
+    """The text is the same as that of ORC statistics. For example, dates are not shown as numbers of days."""
     arrow = pa.decimal128(5, 2) if kind == "decimal" else pa.type_for_alias(kind)
     leaf: Any = SimpleNamespace(domain=domain_of(arrow), type=arrow)
     assert bounds.text(leaf) == text
 
 
 def may_be_true(leaf: Any, bounds: Bounds) -> bool:
-    """Whether a file with these bounds may have rows that match the bound leaf."""
+    """Whether a file with these bounds can have rows that match the bound leaf."""
     found = FileBounds("manifest", 1, lambda i, column: bounds).test(leaf, RowSelection.all(1))
     return found is None or not found.may.is_empty
 
@@ -991,7 +991,7 @@ def test_damaged_snapshots_and_schemas(table: PaimonTable, document: str) -> Non
 
 
 def test_schemas_with_types_to_come(table: PaimonTable) -> None:
-    """The table can be opened, because its other columns can be read. A scan that needs this column is refused."""
+    """The table can be opened, because its other columns can be read. A scan that reads this column is refused."""
     table.schema({0: ("a", "QUBIT")})
     opened = open_table(table.path)
     with pytest.raises(Unsupported, match="QUBIT"):
@@ -999,8 +999,8 @@ def test_schemas_with_types_to_come(table: PaimonTable) -> None:
 
 
 def plain_table(path: Path) -> Path:
-    """Makes a table with everything that manifests can hold. They are not compressed, so that mutations reach every
-    byte."""
+    """Makes a table whose manifests have every kind of content. The manifests are not compressed, so that mutations
+    change every part of them."""
     table = PaimonTable(path)
     table.schema({0: ("id", "INT"), 1: ("dt", "STRING")}, partition_keys=("dt",))
     data = rows(id=pa.array([3], pa.int32()), dt=pa.array(["x"]))
@@ -1016,8 +1016,7 @@ def plain_table(path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["append_dv32", "append_partitioned", "plain"])
 def test_mutated_metadata_raises_only_orcidx_errors(kind: str, tmp_path: Path) -> None:
-    """Any byte of any metadata file may be changed. Then the table can still be opened, or an error of orcidx says what
-    is wrong."""
+    """After a change of any byte of any metadata file, the table can be opened, or orcidx raises one of its errors."""
     source = random.Random(11)
     copy = plain_table(tmp_path / kind) if kind == "plain" else shutil.copytree(FROZEN / kind, tmp_path / kind)
     targets = [path for path in sorted(copy.rglob("*")) if path.is_file() and path.suffix != ".orc"]

@@ -1,5 +1,5 @@
-"""Scans of Paimon tables: rows that Java wrote, with and without filters, schema evolution, Parquet, top rows,
-damage."""
+"""Scans of Paimon tables: rows that Java wrote, with and without filters, schema evolution, Parquet, top rows, and
+damaged files."""
 
 from __future__ import annotations
 
@@ -419,7 +419,7 @@ def test_deletions_and_indexes_select_the_same_rows_in_both_formats(table: Paimo
 def test_a_table_may_turn_its_file_indexes_off(table: PaimonTable, form: str, enabled: str) -> None:
     table.schema({0: ("id", "INT")}, options={"file-index.read.enabled": enabled})
     data = pa.table({"id": pa.array([1, 5, 9], pa.int32())})
-    other = pa.table({"id": pa.array([1, 7, 9], pa.int32())})  # for an index without the 5
+    other = pa.table({"id": pa.array([1, 7, 9], pa.int32())})  # the index lacks the value 5
     index = build_file_index(other, {"bitmap": {"id": {}}})
     table.add(f"data.{form}", data, _EMBEDDED_FILE_INDEX=index.to_bytes())
     table.commit()
@@ -503,8 +503,8 @@ def test_partition_columns_come_from_the_files(table: PaimonTable) -> None:
 
 
 def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
-    """Rows of the next file are not read if they cannot be among the top rows found so far. This needs no file
-    index."""
+    """Rows of the next file are not read if they cannot be among the top rows that were found before. This also works
+    without a file index."""
     table.schema({0: ("id", "INT"), 1: ("score", "DOUBLE")})
     for number in range(4):
         ids = np.arange(number * 1000, number * 1000 + 1000, dtype="i4")
@@ -514,7 +514,7 @@ def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
     scan = open_table(table.path).scan(["id"], top=["score"], limit=3)
     with scan.to_batches() as batches:
         assert [row for batch in batches for row in batch["id"].to_pylist()] == [3500, 0, 1]
-        assert batches.metrics.rows_considered == 2000  # the first file, and the file with -1
+        assert batches.metrics.rows_considered == 2000  # the first file, and the file that contains -1
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -609,7 +609,7 @@ def test_top_on_other_types(table: PaimonTable) -> None:
 
 
 def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mapping of columns and the predicate for the files' columns are made once for each schema, not for each
+    """The mapping of columns, and the predicate on the files' columns, are computed once for each schema, not for each
     file."""
     for number, name in enumerate(("id", "number")):
         table.schema({0: (name, "INT"), 1: ("v", "BIGINT")})
@@ -624,7 +624,7 @@ def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monk
     scan = open_table(str(table.path)).scan(where=col("number") >= 1)
     assert sorted(scan.to_table()["v"].to_pylist()) == [1, 1, 1, 1, 1, 2, 2]
     assert made.count("map_fields") == 2
-    assert made.count("split_where") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
+    assert made.count("split_where") == 3, "once for each schema and format, except for a file that is ruled out"
 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
@@ -673,12 +673,12 @@ def test_small_files_give_the_same_opened_or_not(
         reads.append((counted.pop("requests"), counted.pop("bytes_read")))
         passes.append((rows, counted))
     assert passes[0] == passes[1]
-    assert reads[0] <= reads[1], "a file that is opened is read once more, for its tail"
+    assert reads[0] <= reads[1], "opening a file needs one more read, for the tail"
 
 
 def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small files are read without being opened, except the first of each plan, and files with deleted rows or with an
-    index that the scan asks."""
+    """Small files are read without being opened. Exceptions are the first file of each plan, files with deleted rows,
+    and files with an index that the scan uses."""
     _small_table(table)
     opened: list[str] = []
     for where in (None, col("number") == 7):
@@ -692,21 +692,21 @@ def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.Monk
     assert opened == []
     monkeypatch.setattr(small_filter, "ENABLED", False)
     assert opened_table.scan(where=col("number") == 7).to_table().num_rows == 2
-    assert len(opened) == 2, "the others are ruled out by their statistics"
+    assert len(opened) == 2, "the statistics rule out the other files"
 
 
 def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable) -> None:
     _small_table(table, files=2)
     path = next((table.path / "bucket-0").glob("number0.orc"))
     orcidx.write_table(pa.table({"number": [1], "v": ["a"], "at": pa.array([None], pa.timestamp("us"))}), str(path))
-    for where in (None, col("v") == "b"):  # only the statistics of the file rule this out, not those of the manifest
+    for where in (None, col("v") == "b"):  # only the file's statistics rule this condition out
         with pytest.raises(CorruptFile, match=r"has 1 rows, but the manifest says 5.*number0\.orc"):
             open_table(str(table.path)).scan(where=where).to_table()
 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
-    """Batches of Parquet files had the columns of the condition, which are not in the schema of the result."""
+    """The batches have no columns. In particular, they do not have the columns of the condition."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "a": "INT"}, file__format=form)
     open_table(folder).append(pa.table({"id": [1, 2, 3], "a": pa.array([1, 2, 2], pa.int32())}))
     for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):
@@ -716,7 +716,7 @@ def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_string_views_with_a_condition_or_an_order(tmp_path: Path, form: str) -> None:
-    """A condition that is tested after the conversion, and ``top``, raised an error of pyarrow before."""
+    """A condition is tested after the strings are converted to string views, and ``top`` sorts string views."""
     table = PaimonTable(tmp_path)
     table.schema({0: ("p", "VARCHAR(3)"), 1: ("id", "INT")})
     table.add(f"a.{form}", pa.table({"p": ["b", "ab ", None], "id": pa.array([1, 2, 3], pa.int32())}))

@@ -1,5 +1,5 @@
-"""Totals of tables equal the totals of the rows that a scan returns. The tests use random tables, and also check where
-totals come from."""
+"""Totals of tables equal the totals of the rows that a scan returns. The tests use random tables, and also check what
+the totals are computed from."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _values(rows: pa.Table, made: Made, path: tuple[str, ...]) -> tuple[list[Any
 
 
 def _ask(made: Made, rng: np.random.Generator, seen: dict[str, int]) -> None:
-    """Asks one question. A scan without a condition gives the rows, and ``predicate_oracle`` says which of them
-    match."""
+    """Compares random aggregates of a table with totals of the rows of a scan without a condition. ``predicate_oracle``
+    selects the rows that match."""
     table = open_table(made.folder)
     rows = table.scan(jvm_zone="UTC").to_table()
     numbers = rows["id"].to_numpy()
@@ -88,8 +88,8 @@ def test_random_tables(tmp_path: Path) -> None:
 
 
 def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> None:
-    """Groups come from partitions and totals from statistics. Rows are decoded if a deletion vector deletes some of
-    them."""
+    """Groups are computed from partitions, and totals from statistics. If a deletion vector deletes rows of a file, the
+    rows of this file are decoded."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "day": "DATE"}, partition_keys=["day"])
     for day in (0, 1):
         dates = pa.array([day] * 100, pa.int32()).view(pa.date32())
@@ -110,7 +110,7 @@ def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> N
     assert found.to_pylist()[0] == {"n": 190, "total": 19900 - 45, "last": 199}
     if saves("totals from statistics"):
         assert origins(found) == {"file statistics": 100, "decoded": 90}
-    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # the table still reads its snapshot
+    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # the table reads the older snapshot
     assert later.aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [90, 100]
     later.delete("id < 100")
     assert open_table(folder).aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [100]
