@@ -10,7 +10,7 @@ from orcidx.orc.bounds import _as_given
 
 PIECES = (b"a", b"b", b"\x7f", b"\x80", b"\xc3\xa9", b"\xc3", b"\xed\x9f\xbf", b"\xee\x80\x80", b"\xef\xbf\xbc")
 PIECES += (b"\xef\xbf\xbd", b"\xef\xbf\xbe", b"\xef\xbf\xbf", b"\xf0\x90\x80\x80", b"\xf4\x8f\xbf\xbf", b"\xff")
-"""ASCII, characters on both sides of U+FFFD, and bytes that are no UTF-8."""
+"""ASCII, characters on both sides of U+FFFD, and bytes that are not UTF-8."""
 
 
 def decoded(text: bytes) -> bytes:
