@@ -1,4 +1,5 @@
-"""Which columns of a stripe are fetched together, in how many requests, and what waits for the byte budget."""
+"""Which columns of a stripe are fetched together, how many requests this takes, and what waits until bytes of the
+budget are free."""
 
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ def test_few_bytes_far_away_are_left_to_a_request_of_their_own() -> None:
 
 @pytest.mark.parametrize(("gap", "together"), [(3 * MIB, True), (1 * MIB, False)])
 def test_other_columns_come_along_where_that_costs_less_than_reading_apart(gap: int, together: bool) -> None:
-    """If the other columns are read separately, only one of the two requests is left for the two ranges of the
-    predicate's column. This request also reads the gap between the two ranges."""
+    """If the other columns are read separately, the two ranges of the predicate's column must share one of the two
+    requests. This request then also reads the gap between the two ranges."""
     first = [Stream((0, 10), (10 + gap, 20 + gap))]
     rest = [Stream((20 + gap, 20 + gap + 2 * MIB))]
     asked, _ = first_of(2, first, rest)

@@ -20,8 +20,8 @@ ROWS = 150_000
 
 @pytest.fixture(scope="module")
 def data() -> bytes:
-    """Makes two stripes whose words have the same range, so that statistics cannot rule out either. The file is larger
-    than what one read fetches."""
+    """Makes two stripes whose words have the same range, so that statistics cannot rule out either stripe. The file is
+    larger than one read."""
     out = io.BytesIO()
     schema = pa.schema({"word": pa.string(), "noise": pa.int64()})
     random = np.random.default_rng(7)

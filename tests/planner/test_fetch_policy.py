@@ -17,8 +17,8 @@ DATA = 50_000
 
 
 class Reader:
-    """Stripes with index sections of these lengths. No footer is known yet. ``requests``: the number of requests so
-    far."""
+    """A reader of stripes whose index sections have the lengths ``indexes``. It knows no footer yet. ``requests`` is
+    the number of requests that were made."""
 
     def __init__(self, indexes: Sequence[int], requests: int) -> None:
         self.stripes: list[Any] = []
@@ -40,7 +40,7 @@ class Reader:
 
 
 class Pruner:
-    """A pruner that asks for these ranges, one after the other."""
+    """A pruner that asks for the fetches ``asked``, one after the other."""
 
     def __init__(self, *asked: Fetch, blooms: Sequence[tuple[int, int]] = ()) -> None:
         self.asked = asked
@@ -57,15 +57,15 @@ class Pruner:
 
 
 class Run:
-    """The requests of a scan. Each request is answered."""
+    """Runs the decisions of a scan, and answers each of its requests."""
 
     def __init__(self, indexes: Sequence[int], *, requests: int = 1, selective: bool = True, **options: Any) -> None:
         self.reader: Any = Reader(indexes, requests)
         self.requests = StripeRequests(self.reader, ReadOptions(**options), selective=selective)
 
     def decide(self, stripe: int, alive: Sequence[int], pruner: Any = None) -> list[list[str] | list[tuple[int, int]]]:
-        """Decides about a stripe and returns what is fetched: footers and indexes by their stripe numbers, other ranges
-        unchanged."""
+        """Decides about a stripe. Returns what is fetched: footers and indexes as texts with their stripe numbers, and
+        other ranges unchanged."""
         names = {self.reader.footer_range(number): f"footer {number}" for number in range(len(self.reader.stripes))}
         names |= {(one.offset, one.index_length): f"index {number}" for number, one in enumerate(self.reader.stripes)}
         steps = self.requests.decide(stripe, alive, Pruner() if pruner is None else pruner)
@@ -90,10 +90,10 @@ def test_footers_of_the_next_stripes_come_with_their_indexes_and_that_of_the_str
     run = Run([1000] * 12)
     assert run.decide(0, range(12)) == [of(range(FOOTERS_AHEAD), range(FOOTERS_AHEAD + 1))]
     assert [run.decide(stripe, range(12)) for stripe in range(1, 8)] == [[]] * 7
-    assert run.decide(8, range(12)) == [of(range(8, 12), range(9, 12))], "the index of 8 is there"
+    assert run.decide(8, range(12)) == [of(range(8, 12), range(9, 12))], "the index of stripe 8 was read before"
     run = Run([1000] * 12)
-    assert run.decide(0, [0, 2, 3]) == [of([0, 2, 3], [0, 2, 3])], "4 is ruled out, and so is its index"
-    assert run.decide(7, [0, 2, 3]) == [of([7], [7])], "it was decided on before"
+    assert run.decide(0, [0, 2, 3]) == [of([0, 2, 3], [0, 2, 3])], "the index of stripe 4 is not read"
+    assert run.decide(7, [0, 2, 3]) == [of([7], [7])], "the ruled-out stripe 7 was decided on"
     assert Run([1000] * 12, selective=False).decide(3, range(12)) == [of(range(3, 11))]
 
 
@@ -115,14 +115,15 @@ def test_requests_that_are_left_for_the_data() -> None:
     assert STRIPE_REQUESTS == 4
     run = Run([1000] * 12, requests=2)
     run.decide(0, range(12))
-    # The index of stripe 0 lies alone. The index of every other stripe lies beside the footer of the stripe before it.
+    # One request reads only the index of stripe 0. The index of every other stripe is beside the footer of the stripe
+    # before it.
     assert [run.requests.left(stripe) for stripe in (0, 1, 7, 8, 9)] == [2, 3, 3, 4, 4]
-    run = Run([1000] * 12, requests=1)  # one request more, because the rest of the tail was not needed
+    run = Run([1000] * 12, requests=1)  # one more request is left, because the tail took only one
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1, 7)] == [3, 3, 3]
     run = Run([1000] * 12, requests=1)
     run.decide(0, range(12))
-    assert [run.requests.left(stripe) for stripe in (1, 2)] == [3, 3], "stripe 0 took it, though it was ruled out"
+    assert [run.requests.left(stripe) for stripe in (1, 2)] == [3, 3], "the ruled-out stripe 0 used the request"
     run = Run([0] * 12, requests=1)
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1)] == [4, 3]

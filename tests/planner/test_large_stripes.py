@@ -1,4 +1,5 @@
-"""A scan makes two requests for a remote file and four for each stripe, whatever its size. The over-read is bounded."""
+"""A scan of a remote file makes two requests for the file, and four for each stripe of any size. The number of bytes
+that are read without need is limited."""
 
 from __future__ import annotations
 
@@ -27,15 +28,15 @@ MIB = 1 << 20
 ROWS = 300_000
 CITIES = pa.array([f"city {number:03}" for number in range(0, 400, 2)])
 OVER_READ = 4 * MIB
-"""Bytes that reads of footers, indexes and small remainders may fetch in addition, for stripes of any size."""
+"""How many bytes reads of footers, indexes and small remainders may fetch in addition, for stripes of any size."""
 
 Question = tuple[Any, pc.Expression, list[str] | None]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A file: ``id`` is clustered, ``key`` is spread over all stripes and has bloom filters, ``city`` has a
-    dictionary."""
+    """A file with three special columns. ``id`` is clustered, ``key`` is spread over all stripes and has bloom filters,
+    and ``city`` has a dictionary."""
 
     data: bytes
     table: pa.Table
@@ -84,8 +85,8 @@ def write(stripe_bytes: int) -> Stored:
 
 
 class Bytes:
-    """Computes how many bytes a scan may fetch at most. For each pruned stripe these are its index and footer. For each
-    stripe that is read, these are all of its data, and the columns of the predicate a second time."""
+    """Computes how many bytes a scan may fetch at most. For a pruned stripe, the limit is its index and footer. For a
+    stripe that is read, the limit is all of its data, and the columns of the predicate a second time."""
 
     def __init__(self, data: bytes) -> None:
         self._reader = OrcReader(open_reader(data))
@@ -119,7 +120,7 @@ def check(stored: Stored) -> None:
             ranges = [one.range for one in server.gets]
             assert len(ranges) == len(set(ranges)) == batches.metrics.requests
             asked = [name for name in stored.table.column_names if name in repr(where)]
-            over_read = 2 if "city" in asked else 1  # one for the index and the footer, one for a dictionary
+            over_read = 2 if "city" in asked else 1  # one for index and footer, one for a dictionary
             assert len(ranges) <= 2 + 4 * len(left) + over_read * (alive - len(left)), (where, columns, ranges)
             sent = sum(one.sent for one in server.gets)
             assert sent <= room.most(alive, left, asked), (where, columns, sent)
@@ -196,7 +197,7 @@ def test_a_chosen_merge_gap_trades_requests_for_bytes(large: Stored) -> None:
 
 
 def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
-    """More rows survive than a batch holds, in a few of many row groups. No row group causes a request of its own."""
+    """A few row groups are read, and they have more rows than a batch. No row group causes a request of its own."""
     rows = 400_000
     random = np.random.default_rng(5)
     kept = (np.arange(rows) // 1000) % 4 == 0
@@ -211,8 +212,8 @@ def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
 
 
 def test_more_than_half_the_budget_comes_at_once(large: Stored) -> None:
-    """The byte budget is 64 MiB, so half of it is too little for a stripe of 38 MB. The stripe may take more than half
-    if the next stripe holds little."""
+    """The byte budget is 64 MiB, so half of it is too little for a stripe of 38 MB. The stripe may use more than half
+    if the next stripe needs few bytes."""
     rows = orcidx.open(large.data).stripes[0].rows - 6000
     with RangeServer({"a.orc": large.data}) as server:
         scan = orcidx.scan(f"{server.url}/a.orc", where=col("id") < 3 * rows - 1000)
@@ -227,4 +228,4 @@ def test_what_does_not_fit_the_budget_is_read_in_pieces(large: Stored) -> None:
         scan = orcidx.scan(f"{server.url}/a.orc", columns, where, io_bytes=2 * MIB)
         assert scan.to_table().num_rows == large.table.filter(expression).num_rows
         assert max(one.sent for one in server.gets) <= 2 * MIB
-        assert sum(one.sent for one in server.gets) < len(large.data) / 4, "no piece is fetched over and over"
+        assert sum(one.sent for one in server.gets) < len(large.data) / 4, "no piece is fetched twice"

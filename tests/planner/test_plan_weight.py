@@ -1,4 +1,4 @@
-"""The cache of plans is limited by memory. A list of keys counts with its size in memory."""
+"""The memory of the cache of plans is limited. The keys of a list are counted with their size in memory."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_newest_value_alone_may_outweigh_a_cache() -> None:
 
 
 def test_answers_of_dictionaries_weigh_the_dictionaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cached answers keep their dictionaries in memory, and a dictionary entry may have a megabyte."""
+    """Cached answers keep their dictionaries in memory, and one entry of a dictionary can have a megabyte."""
     monkeypatch.setattr(dictionary_answers, "MOST_BYTES", 1 << 20)
     answers, leaf = DictionaryAnswers(), object()
     before = pa.total_allocated_bytes()
@@ -128,7 +128,7 @@ def test_answers_of_dictionaries_weigh_the_dictionaries(monkeypatch: pytest.Monk
         for _ in range(2):
             asked = answers.asked
             answers.of(leaf, dictionary, lambda: pa.array([True, False]).to_numpy(zero_copy_only=False))  # type: ignore[arg-type]
-        assert answers.asked == asked, "the newest is known"
+        assert answers.asked == asked, "the newest answer is cached"
         del dictionary
         assert pa.total_allocated_bytes() - before < 2 << 20
 
@@ -143,7 +143,7 @@ def test_plans_weigh_by_the_columns_of_which_they_tell() -> None:
 
 def test_row_indexes_are_kept_by_the_bytes_that_they_were_made_of(tmp_path: Path) -> None:
     orcidx.write_table(pa.table({"a": range(5_000)}), tmp_path / "f.orc", row_index_stride=100)
-    time.sleep(0.2)  # nothing is cached for a file that was written a moment ago
+    time.sleep(0.2)  # nothing is cached for a file that was just written
     with orcidx.open(tmp_path / "f.orc") as file:
         (stripe,) = file.stripes
         assert "row-group statistics" in file.scan(["a"], "a = 777").explain().skipped_by

@@ -1,4 +1,4 @@
-"""The rows of a file that a caller asks for, before any predicate."""
+"""Which rows of a file a caller selects, without the predicate."""
 
 from __future__ import annotations
 

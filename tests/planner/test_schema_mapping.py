@@ -1,4 +1,5 @@
-"""Maps a file's columns to wanted columns, by name, position or field id. Types are widened if no value is lost."""
+"""Maps a file's columns to the columns of a schema, by name, position or field id. Types are widened if no value is
+lost."""
 
 from decimal import Decimal
 
@@ -183,8 +184,7 @@ def kinds_of(names):
 
 
 def test_names_that_differ_only_in_case(write):
-    """Both wanted columns had the values of the first column of the file, also in scans of several files without
-    ``schema``."""
+    """Each column has its own values, also in scans of several files without ``schema``."""
     path = write("both.orc", A=[1, 2], a=[10, 20], s=[{"A": 1, "a": 10}, {"A": 2, "a": 20}])
     rows = [{"A": 1, "a": 10, "s": {"A": 1, "a": 10}}, {"A": 2, "a": 20, "s": {"A": 2, "a": 20}}]
     for wanted in (kinds_of("Aa"), kinds_of("aA")):
@@ -202,7 +202,7 @@ def test_names_that_differ_only_in_case(write):
 
 
 def test_selected_columns_with_exactly_the_same_name_are_preferred(write):
-    """A scan of several files raised an error, but a scan of one file did not."""
+    """Scans of several files and scans of one file both prefer the column with exactly this name."""
     path = write("both.orc", A=[1], a=[10], s=[{"A": 2, "a": 20}])
     for files in (path, [path], [path, path]):
         for name in "Aa":
@@ -262,8 +262,8 @@ def test_dictionaries_follow_the_first_file(write):
 
 
 def test_columns_that_are_no_names_are_refused(write) -> None:
-    """A Column of Spark or an Expression of pyarrow is no column name. It caused a TypeError in an inner function
-    before."""
+    """A Column of Spark or an Expression of pyarrow is not a column name. The error is ``InvalidQuery``, not
+    ``TypeError``."""
     schema = pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
     for wrong in (pc.field("a"), 7, None, b"a", (), ("s", 1), {"a": 1}, object()):
         with pytest.raises(InvalidQuery, match=r"columns contains .* give names, or paths"):
@@ -327,7 +327,7 @@ EVOLVED_TO = pa.schema(
         (pc.field("k") > 7.5, [1]),
         (pc.field("i").isin([7]), [3]),
         (pc.field("s", "x") + 1 > 2, [3]),
-        # fields that the structs of the file do not have
+        # fields that the structs in the file lack
         ("s.new + 1 > 1", []),
         ("s.new > i", []),
         ("coalesce(s.new, i) > 5", [0, 3]),
@@ -363,7 +363,7 @@ def test_columns_that_are_not_used_may_be_ambiguous(tmp_path):
 
 
 def test_computed_conditions_on_integers_that_become_decimals(tmp_path):
-    """pyarrow computes with the integers, because its decimals run out of digits."""
+    """pyarrow computes with the integers. With decimals, the result would have too many digits for pyarrow."""
     orcidx.write_table(pa.table({"i": pa.array([1, 2, 3, None], pa.int32())}), tmp_path / "i.orc")
     schema = pa.schema([("i", pa.decimal128(20, 0))])
     for where in ("i + 1 > 2", "i * i > 2", "coalesce(i, 0) >= 2", (pc.field("i") + 0 >= 2) | (pc.field("i") > 2.5)):

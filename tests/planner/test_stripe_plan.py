@@ -1,4 +1,4 @@
-"""Byte ranges of row groups."""
+"""The byte ranges of row groups."""
 
 import numpy as np
 from hypothesis import given
@@ -40,11 +40,11 @@ def test_a_run_across_the_end_adds_the_longest_run():
 
 def test_a_chunk_across_the_end_is_taken_whole():
     where = positions([0, 0, 500, 500, 900], within=[0, 70, 0, 60, 0])
-    # Group 0 ends inside the first chunk. This chunk ends where the next one begins, to which a later entry points.
+    # Group 0 ends inside the first chunk. This chunk ends at the start of the next chunk, which a later entry gives.
     assert group_ranges(where, mask("x...."), length=1000, block_size=4096) == [(0, 500)]
-    # Group 1 ends where a chunk begins.
+    # Group 1 ends at the start of a chunk.
     assert group_ranges(where, mask(".x..."), length=1000, block_size=4096) == [(0, 500)]
-    # A chunk is never longer than its header and a block.
+    # A chunk is never longer than its header and one block.
     assert group_ranges(where, mask("x...."), length=1000, block_size=100) == [(0, 103)]
 
 
@@ -85,7 +85,7 @@ def test_every_byte_of_a_wanted_group_is_planned(data):
 
 
 def end_of(where, group, length, block_size, on_demand):
-    """Returns where the groups before ``group`` end. It looks at all later positions."""
+    """Returns where the groups before ``group`` end. This simple version reads all later positions."""
     offset, shares = int(where.offsets[group]), bool(where.mid_run[group])
     if where.within is None:
         return min(length, offset + LONGEST_RUN * shares)
@@ -119,8 +119,7 @@ def test_ends_of_many_groups_at_once(seed, compressed, on_demand):
 
 
 def test_many_runs_of_groups_look_at_the_positions_once(monkeypatch):
-    """Each run of groups looked at all later positions before. So ten thousand row groups of an OR took 0.3 s to
-    plan."""
+    """The planning time must not be quadratic: not every run of groups may read all later positions."""
     looked = []
     unique = np.unique
     monkeypatch.setattr(np, "unique", lambda array: looked.append(len(array)) or unique(array))
