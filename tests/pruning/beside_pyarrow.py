@@ -3,8 +3,8 @@
     PYTHONPATH=.:tests python tests/pruning/beside_pyarrow.py --cases 20000 --seed 1
 
 A case is a predicate for orcidx, the same predicate as an expression of pyarrow, and some columns. Its rows must equal,
-bit by bit, the rows that pyarrow keeps of the whole table. Each case runs with all levels and one thread. In turn, it
-also runs with two threads, as a count, or with one or all levels of ``LEVELS`` turned off.
+bit by bit, the rows that pyarrow's filter of the whole table returns. Each case runs with all levels and one thread. It
+also runs in another form: with two threads, as a count, or with one or all levels of ``LEVELS`` turned off.
 """
 
 from __future__ import annotations
@@ -269,13 +269,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after this number of seconds")
     asked = parser.parse_args()
     rng, begun, done = np.random.default_rng(asked.seed), time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
         while done < asked.cases and time.monotonic() - begun < asked.seconds:
             done += run(PREDICATES, rng, Path(folder))
-    print(f"{done} cases, seed {asked.seed}: none differs")
+    print(f"{done} cases, seed {asked.seed}: no difference")
 
 
 if __name__ == "__main__":

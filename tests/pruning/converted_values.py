@@ -1,4 +1,5 @@
-"""Values that a writer must convert before it stores them. ORC Java's vectors are filled with them without checks."""
+"""Values that a writer must convert before it stores them. The vectors of ORC Java are filled with them without
+checks."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ LENGTH = 5
 FULL = ["abcde", "éa b\x01", "\U0001f600" * LENGTH, "abcd\x7f"]
 """Texts of the maximum length of their type. Writers cut longer texts to these texts."""
 MOST = 10**20
-"""Decimals of this size or larger get no further digits, because these would not fit."""
+"""Decimals whose absolute value is at least this get no further digits, because these would not fit."""
 CONVERTED = frozenset({*NARROW, "float32", "char", "varchar", "decimal", "wide"})
 SOURCE = Path(__file__).parent.parent / "interop" / "VectorWriter.java"
 
 
 def unconverted(name: str, value: Any, rng: np.random.Generator) -> Any:
-    """Returns a value that a writer of the type stores as ``value``, but may record in statistics without
+    """Returns a value that a writer of the type stores as ``value``. In statistics, the writer may record it without
     conversion."""
     if name in NARROW:
         return value + (int(rng.integers(-3, 4)) << NARROW[name])
@@ -60,7 +61,7 @@ class VectorWriter:
     def write(
         self, path: Path, schema: str, settings: Mapping[str, Any], columns: Iterable[tuple[bytes, bytes]]
     ) -> None:
-        """Writes a file. ``columns``: the pool and the codes of each column, in the form that ``VectorWriter.java``
+        """Writes a file. ``columns`` has the pool and the codes of each column, in the form that ``VectorWriter.java``
         describes."""
         given = self._jvm.java.util.ArrayList()
         for part in itertools.chain.from_iterable(columns):
@@ -88,5 +89,6 @@ def _entry(value: Any) -> bytes:
 
 
 def code_bytes(codes: np.ndarray, null: int) -> bytes:
-    """Encodes the place of each row's value in the pool, big-endian, with -1 for ``null``."""
+    """Encodes the index of each row's value in the pool, big-endian. The index is -1 for a row whose code is
+    ``null``."""
     return np.where(codes == null, -1, codes).astype(">i4").tobytes()

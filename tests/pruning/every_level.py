@@ -1,7 +1,8 @@
-"""Asks a question with each kind of evidence alone, and of all rows without evidence. The rows must be the same.
+"""Evaluates predicates with each kind of evidence alone (statistics, bloom filters, dictionaries), and with no
+evidence. The rows must be the same.
 
-A file's statistics often decide before its row-group statistics, filters or dictionaries are asked, so that faults of
-these stay hidden. So this module turns off all other evidence.
+The statistics of a file often decide before its row-group statistics, filters or dictionaries are used, which hides
+their faults. So this module turns off all other evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LEVELS = ("file statistics", "stripe statistics", "row-group statistics", "bloom
 
 @contextmanager
 def only(level: str) -> Iterator[None]:
-    """Uses only the evidence of one level, even if it is larger than the data that it may save."""
+    """Uses only the evidence of one level, even if this evidence is larger than the data."""
     with ExitStack() as stack:
         for module, share in ((bloom_choice, "BLOOM_SHARE"), (dictionary_choice, "DICTIONARY_SHARE")):
             stack.enter_context(mock.patch.object(module, share, float("inf")))
@@ -42,7 +43,7 @@ _ANSWERS = {"bloom filter": (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)}
 
 
 def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
-    """Yields comparisons with each literal. Other comparisons are their negations, or are made of them."""
+    """Yields comparisons with each literal. All other comparisons can be made from these, by NOT, AND and OR."""
     yield from (Leaf(path, Op.IS_NULL, (), negated) for negated in (False, True))
     for literal in literals:
         yield from (Leaf(path, op, (literal,), False) for op in (Op.EQ, Op.LT, Op.GT))
@@ -52,8 +53,8 @@ def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
 
 
 def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **options: Any) -> tuple[int, list[str]]:
-    """Returns how many questions have matching rows, and where an index excluded a matching row or proved another
-    one."""
+    """Returns two results: how many predicates have matching rows, and the errors of indexes. An index fails if it
+    excludes a matching row, or proves that another row matches."""
     found, wrong = 0, []
     with orcidx.open(source) as file:
         asked = []
@@ -78,7 +79,7 @@ def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **o
 
 
 def decided(scan: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which rows may match, and which rows certainly match, before any data is read."""
+    """Returns which rows may match and which rows certainly match, according to the indexes."""
     may, must = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     for stripe in scan.stripes():
         part = stripe.decision.rows

@@ -1,4 +1,4 @@
-"""Compares scans of one file with one predicate, with each of ``levels`` turned on, turned off, or used alone."""
+"""Compares the results of scans with one predicate, with each of ``levels`` turned on, turned off, or used alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import orcidx
 from orcidx.rewriting.row_hashes import RowsSeen, rows_seen
 
 ASKED = [level for level in LEVELS if "table" not in level and "manifest" not in level and level != "buckets"]
-"""The levels of scans of files; ``paimon_table/delete_random`` has those of tables."""
+"""The levels of scans of files. ``paimon_table/delete_random`` tests the levels of scans of tables."""
 INDEXED = {"bloom-filter": ("int32", "int64", "string", "date"), "bitmap": ("int8", "int64", "string", "bool", "date")}
 INDEXED |= {"bsi": ("int16", "int64", "date"), "range-bitmap": ("int32", "string", "date")}
 """The types that get an index of each kind in a directory."""
@@ -25,7 +25,7 @@ INDEXED |= {"bsi": ("int16", "int64", "date"), "range-bitmap": ("int32", "string
 
 @dataclass(frozen=True)
 class Written:
-    """A file, the table in it, and how it was written, for messages."""
+    """A file, the table in it, and a text for messages that says how the file was written."""
 
     source: bytes | Path
     table: Table
@@ -36,7 +36,7 @@ class Written:
 
 @dataclass
 class Tally:
-    """Counts of what was done, so that a record can state them exactly."""
+    """Counts the cases of a run, so that a record can state them exactly."""
 
     files: Counter[str]
     levelled: int = 10
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass
 class Placed:
-    """A file in a directory of its own, sometimes with indexes, and the results that are compared."""
+    """A file in its own directory, sometimes with indexes, and the rows that a scan of all rows returns."""
 
     source: Path
     written: Written
@@ -94,7 +94,7 @@ class Placed:
 
 
 def check_edges(placed: Placed, path: tuple[str, ...], nan: str, rng: np.random.Generator) -> None:
-    """Checks a level like ``check_level``, for comparisons with the smallest and the largest value."""
+    """Checks a level like ``check_level``, with comparisons with the smallest and the largest value."""
     options = {**placed.options(placed.written), "nan": nan}
     level = ASKED[int(rng.integers(len(ASKED)))]
     for leaf in edges(path, placed.written.table.columns[path].extremes()):
@@ -102,14 +102,14 @@ def check_edges(placed: Placed, path: tuple[str, ...], nan: str, rng: np.random.
         for name, how in (("all levels", nullcontext()), (f"{level} alone", alone(level))):
             with how:
                 found = orcidx.scan(placed.source, [], leaf, **options).to_table().num_rows
-                assert found == wanted, f"{name}: {leaf!r} gives {found} rows, not {wanted}"
+                assert found == wanted, f"{name}: {leaf!r} returns {found} rows, not {wanted}"
 
 
 def check_level(placed: Placed, predicate: Any, nan: str, rng: np.random.Generator, tally: Tally) -> None:
-    """Raises ``AssertionError`` if the results differ when one level is on, off or used alone."""
+    """Raises ``AssertionError`` if a level changes the results. The level is turned on, turned off, and used alone."""
     level = ASKED[int(rng.integers(len(ASKED)))]
     beside = predicate
-    # Adds a part with the directory's value, which does not change the meaning.
+    # A condition on the directory's value is added. It does not change the meaning.
     if placed.source.is_dir() and rng.random() < 0.5:
         beside = predicate & (orcidx.col("p") <= 7) if rng.random() < 0.5 else predicate | (orcidx.col("p") > 7)
     table = placed.written.table
@@ -124,14 +124,14 @@ def check_level(placed: Placed, predicate: Any, nan: str, rng: np.random.Generat
         with how:
             found = orcidx.scan(placed.source, [], beside, row_numbers=True, **options).to_table().column(0).to_numpy()
             lost, invented = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
-            assert np.array_equal(found, wanted), f"{name}: rows lost {lost[:5]}, invented {invented[:5]}"
+            assert np.array_equal(found, wanted), f"{name}: missing {lost[:5]}, not matching {invented[:5]}"
     tops = [path[0] for path in table.columns if len(path) == 1]
     top = tops[int(rng.integers(len(tops)))] if rng.random() < 0.5 else None
     given = placed.answers(beside, nan, top)
     with without(level):
-        assert given == placed.answers(beside, nan, top), f"other answers without {level}, first rows by {top}"
+        assert given == placed.answers(beside, nan, top), f"other results without {level}, first rows by {top}"
     assert given[1] == len(wanted), "count_rows disagrees"
     with without(level) if rng.random() < 0.5 else alone(level):
         rows = rows_seen(orcidx.scan(placed.source, **placed.options(placed.written)).to_batches())
-        assert rows == placed.wholes, f"a scan without a condition gives other rows: {level}"
+        assert rows == placed.wholes, f"other rows without a condition: {level}"
     tally.levels[level] += 1

@@ -1,8 +1,9 @@
-"""All levels: the sources of evidence and the short cuts of a scan. Each level can be turned off, or used alone.
+"""All levels of a scan: the kinds of evidence (statistics, filters, indexes, dictionaries) and the short cuts. Each
+level can be turned off, or used alone.
 
 A fault of one level is often hidden by another level that decides earlier. The random tests run with all levels on.
 This module turns one level off, so that the tests can compare the rows with and without this level. It can also turn
-off all other levels. ``test_levels`` fails if some evidence or some short cut is not a level.
+off all other levels. ``test_levels`` fails if a kind of evidence or a short cut is not a level.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ LEVELS = (*EVIDENCE, *SHORT_CUTS)
 
 @contextmanager
 def without(*levels: str) -> Iterator[None]:
-    """Turns off these levels. All other levels stay on."""
+    """Turns off these levels. All other levels remain on."""
     muted: dict[type[Any], set[str]] = {}
     with ExitStack() as stack:
         for level in levels:
@@ -165,8 +166,8 @@ def eager() -> Iterator[None]:
 
 @contextmanager
 def as_if_large() -> Iterator[None]:
-    """Reads small files as large ones: each column by a cursor, with decoding ahead, and several stripes at the same
-    time. Ranges are tested while they are decoded."""
+    """Makes orcidx read small files as it reads large ones. Cursors read the columns, values are decoded ahead, and
+    several stripes are read at the same time. Range conditions are tested while values are decoded."""
     with (
         mock.patch.object(local, "SMALL_FILE", 0),
         mock.patch.object(column_group, "MANY_ROWS", 1),
@@ -186,8 +187,8 @@ def alone(level: str) -> Iterator[None]:
 
 
 def edges(path: tuple[str, ...], ends: Iterable[Any]) -> Iterator[Leaf]:
-    """Yields comparisons with the smallest and the largest value of a column. For these values, ``<`` and ``<=`` decide
-    differently about the whole column. Random literals rarely have these values."""
+    """Yields comparisons with the smallest and the largest value of a column. For these literals, the results of ``<``
+    and ``<=`` differ for the column as a whole. Random literals are rarely equal to these values."""
     for end in ends:
         for op in (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ):
             yield from (Leaf(path, op, (end,), negated) for negated in (False, True))

@@ -1,4 +1,4 @@
-"""Finds where the bytes of an ORC file lie, without code of orcidx: stripes, streams, and the chunks of row groups.
+"""Finds the places of stripes, streams, and the chunks of row groups in an ORC file, without code of orcidx.
 
 It supports flat, compressed files of Java with numbers, decimals, dates and strings.
 """
@@ -19,7 +19,7 @@ BYTES, RUNS, BITS = 2, 3, 4
 
 @dataclass(frozen=True)
 class Stripe:
-    """``streams``: (column, kind) -> (offset, length) in the file."""
+    """``streams`` maps (column, kind) to (offset, length) in the file."""
 
     rows: int
     footer: tuple[int, int]
@@ -29,7 +29,7 @@ class Stripe:
 
 
 class OrcLayout:
-    """The layout of one file; columns are numbered as in the file, the root is 0."""
+    """The layout of one file. Columns have their numbers in the file. The root is column 0."""
 
     def __init__(self, path: Path) -> None:
         self.raw = path.read_bytes()
@@ -65,7 +65,7 @@ class OrcLayout:
         return self.names.index(name) + 1
 
     def _positioned(self, stripe: Stripe, column: int) -> list[tuple[int, int]]:
-        """Returns the streams of a column and their number of positions, in order. Dictionary streams have no
+        """Returns the kind and the number of positions of each stream of a column, in order. Dictionary streams have no
         positions."""
         kind = self.kinds[column]
         if kind == DECIMAL:
@@ -98,8 +98,8 @@ class OrcLayout:
         return found
 
     def data_bytes(self, number: int, groups: set[int], columns: list[int]) -> int:
-        """Returns the bytes of the chunks that hold these row groups of a stripe, in all streams of these columns.
-        Dictionaries count as a whole."""
+        """Returns how many bytes the chunks of these row groups have, in all streams of these columns. Dictionaries are
+        counted as a whole."""
         if not groups:
             return 0
         stripe = self.stripes[number]

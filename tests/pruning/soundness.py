@@ -1,13 +1,15 @@
 """Random files and random predicates: a scan returns exactly the matching rows of the table that was written.
 
-Every source of evidence and every short cut is on. Sometimes each is also turned off or used alone (``levels``). Half
-of the files are read as if they were large. Files lie in directories with a catalog and indexes. Rows, values, counts,
-totals and first rows must be the same.
+All levels (kinds of evidence and short cuts) are on. For some predicates, one level is also turned off or used alone
+(``levels``). Half of the files are read as if they were large. Files are in directories with a catalog and indexes.
+Rows, values, counts, totals and first rows must be the same.
 
-Half of the files of pyorc and ORC Java get values that the writer must convert: doubles for FLOAT, integers outside
-their type, texts that are too long or padded, decimals of a larger scale. So their statistics differ from the stored
-values. Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
---predicates 130 --seed 1``; ``test_soundness.py`` runs a short check. ``predicate_oracle`` defines the meaning of
+In half of the files of pyorc and ORC Java, the writer must convert the values: doubles for FLOAT, integers outside
+their type, texts that are too long or padded, and decimals of a larger scale. So the statistics of these files differ
+from the stored values.
+
+The long check is started by hand, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
+--predicates 130 --seed 1``. ``test_soundness.py`` runs a short check. ``predicate_oracle`` defines the meaning of
 predicates.
 """
 
@@ -98,7 +100,7 @@ def make_leaf(rng: np.random.Generator, path: tuple[str, ...], extremes: Extreme
 
 
 def make_comparison(rng: np.random.Generator, floats: list[tuple[str, ...]], paths: list[tuple[str, ...]]) -> Any:
-    """Returns a comparison of an expression of a float column with another column or a value."""
+    """Returns a comparison of an expression of a float column with another column or with a value."""
     others: list[Any] = [path for path in paths if path[-1] in BESIDE] if rng.random() < 0.6 else BESIDE_VALUES
     op = [Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE][int(rng.integers(5))]
     how = list(COMPUTED)[int(rng.integers(len(COMPUTED)))]
@@ -131,7 +133,7 @@ def by_pyarrow(rng: np.random.Generator) -> Written:
     rows = int(rng.integers(1, 900))
     table = make_table(rng, rows, tuple(name for name in NAMES if name not in TEXT_TYPES), micros=False)
     arrow = table.arrow()
-    # The writer takes column numbers that count all ORC columns, including nested ones. It ignores unknown numbers.
+    # The option takes the numbers of ORC columns, which also count nested columns. The writer ignores unknown numbers.
     options = {
         "compression": str(rng.choice(["uncompressed", "zlib", "snappy", "zstd", "lz4"])),
         "compression_block_size": 1 << int(rng.integers(16, 19)),
@@ -189,8 +191,9 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> list[Written]:
-    """Writes a table as ``count`` files with ORC Java, by Spark. Each row has its number in its file."""
-    # Spark writes times with zone as ORC TIMESTAMP in its machine's zone, and times without zone as BIGINT.
+    """Writes a table as ``count`` files with ORC Java, by Spark. The number of a row is its number in its file."""
+    # Spark writes timestamps with zone as ORC TIMESTAMP in the zone of its machine, and timestamps without zone as
+    # BIGINT.
     names = tuple(name for name in NAMES if name not in (*TEXT_TYPES, "instant"))
     zone = "UTC" if rng.random() < 0.6 else None
     tables = []
@@ -219,7 +222,7 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
 
 
 def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, count: int) -> list[Written]:
-    """Writes files with ORC Java from vectors that are filled without any checks, which no engine does."""
+    """Writes files with ORC Java from vectors that are filled without any checks. No engine writes such files."""
     folder.mkdir()
     made = []
     for number in range(count):
@@ -236,13 +239,13 @@ def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, cou
         chosen = _java_options(rng, (path for path, _ in columns)) | {"orc.stripe.row.count": 1000}
         path = folder / f"{number}.orc"
         writer.write(path, schema, chosen, given)
-        # The reader truncates digits beyond the scale with this option.
+        # With this option, the reader truncates digits beyond the scale.
         made.append(Written(path, table, f"vectors {chosen}", {"decimal_rounding": "truncate"}))
     return made
 
 
 def _given_bytes(item: Column) -> bytes:
-    # For decimals of at most 18 digits, Java's statistics refuse digits beyond the scale.
+    # For decimals of at most 18 digits, Java's statistics do not accept digits beyond the scale.
     values = (item.pool if item.given is None or item.name == "decimal" else item.given)[:-1]
     if item.name == "date":
         values = [hybrid_days((day - datetime.date(1970, 1, 1)).days)[0] for day in values]
@@ -283,7 +286,7 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
     for stripe in scan.stripes():
         rows = stripe.decision.rows
         part = expected[rows.first_row : rows.first_row + rows.may.length]
-        assert not (part & ~rows.may.mask()).any(), "an index skips rows that match"
+        assert not (part & ~rows.may.mask()).any(), "an index rules out matching rows"
         assert not (rows.must.mask() & ~part).any(), "an index proves rows that do not match"
         tally.groups += len(rows.bounds) - 1
         tally.groups_skipped += int((~rows.may.any_in(rows.bounds)).sum())
@@ -292,7 +295,7 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
     numbers = np.concatenate(found) if found else np.empty(0, np.int64)
     wanted = np.flatnonzero(expected)
     lost, invented = np.setdiff1d(wanted, numbers), np.setdiff1d(numbers, wanted)
-    assert np.array_equal(numbers, wanted), f"rows lost {lost[:5]}, invented {invented[:5]}"
+    assert np.array_equal(numbers, wanted), f"missing {lost[:5]}, not matching {invented[:5]}"
     if tally.predicates % COUNTED == 0:
         assert file.scan(where=predicate, nan=nan, **written.options).count_rows() == len(wanted), (
             "count_rows disagrees"
@@ -303,17 +306,17 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
 
 
 def check_keys(written: Written, file: orcidx.OrcFile, path: tuple[str, ...], rng: np.random.Generator) -> None:
-    """Raises ``AssertionError`` if ``may_contain`` denies a stored value. Also raises it if ``may_contain`` allows a
-    literal, but a plan for this literal says that no row matches."""
+    """Raises ``AssertionError`` if ``may_contain`` is False for a stored value. Also raises it if ``may_contain`` is
+    True for a literal, but the plan for this literal has no rows."""
     try:
         values = file.read([path], **written.options).column(0).combine_chunks()
-    except orcidx.ValueOutOfRange:  # times outside the range of nanoseconds have whole microseconds
+    except orcidx.ValueOutOfRange:  # a time is outside the range of nanoseconds
         values = file.read([path], **written.options, timestamp_unit="us").column(0).combine_chunks()
     for name in path[1:]:
         values = pc.struct_field(values, name)
     answers = file.explain_keys(path, values, **written.options)
     assert len(answers.reasons) == len(values)
-    assert all(answers.may_contain.to_pylist()), "a stored value is denied"
+    assert all(answers.may_contain.to_pylist()), "may_contain is False for a stored value"
     pool = literals_of(path[-1])
     literals = [pool[place] for place in rng.permutation(len(pool))[:3]]
     literals = [one for one in literals if one == one]
@@ -324,11 +327,11 @@ def check_keys(written: Written, file: orcidx.OrcFile, path: tuple[str, ...], rn
 
 
 def check_file(written: Written, rng: np.random.Generator, predicates: int, tally: Tally) -> list[str]:
-    """Asks random predicates on one file. Returns what went wrong."""
+    """Evaluates random predicates on one file. Returns the errors."""
     wrong = []
     paths = list(written.table.columns)
     extremes = {path: column.extremes() for path, column in written.table.columns.items()}
-    # In small files, bloom filters are larger than the data, so they would not be used.
+    # In small files, bloom filters are larger than the data, so they are not used by default.
     share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
     with (
         as_if_large() if rng.random() < 0.5 else nullcontext(),
@@ -367,7 +370,7 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
 
 
 def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
-    """Checks files of pyarrow and pyorc in turn, until all are done or time is up. Returns what went wrong."""
+    """Checks files of pyarrow and of pyorc, alternately, until all are done or the time is over. Returns the errors."""
     wrong: list[str] = []
     end = time.monotonic() + seconds
     for number in files:
@@ -384,7 +387,8 @@ def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: floa
 def run_java(
     spark: Any, folder: Path, files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")
 ) -> list[str]:
-    """Checks files of ORC Java, ten by Spark and ten from vectors in turn, until all are done or time is up."""
+    """Checks files of ORC Java until all are done or the time is over. Ten files by Spark and ten from vectors
+    alternate."""
     wrong: list[str] = []
     vectors = VectorWriter(spark)
     end = time.monotonic() + seconds
@@ -406,13 +410,13 @@ def run_java(
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--files", type=int, default=1500)
-    words.add_argument("--first", type=int, default=0, help="number of the first file, to share a run out")
+    words.add_argument("--first", type=int, default=0, help="number of the first file of a partial run")
     words.add_argument("--predicates", type=int, default=130)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
-    words.add_argument("--levelled", type=int, default=3, help="of so many predicates one is asked of each level")
-    words.add_argument("--java", type=int, default=0, help="files of ORC Java besides, half of them by vectors")
-    words.add_argument("--java-first", type=int, default=0, help="number of the first of them, a multiple of ten")
+    words.add_argument("--levelled", type=int, default=3, help="one of this many predicates also tests one level")
+    words.add_argument("--java", type=int, default=0, help="number of files of ORC Java, half of them by vectors")
+    words.add_argument("--java-first", type=int, default=0, help="number of the first such file, a multiple of ten")
     asked = words.parse_args()
     if asked.java_first % BATCH:
         words.error(f"--java-first must be a multiple of {BATCH}: so many files share a schema")

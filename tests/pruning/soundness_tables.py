@@ -1,4 +1,5 @@
-"""Random tables of every type, with blocks of rows that indexes can distinguish, and the oracle for them."""
+"""Random tables of every type, with blocks of rows that indexes can distinguish, and the oracle, which evaluates
+predicates on them."""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ def array_of(name: str, values: list[Any]) -> pa.Array:
 
 @dataclass(frozen=True)
 class Column:
-    """``codes[row]`` is an index into ``pool``, whose last value is None, and into ``given``, the values for the
-    writer."""
+    """``codes[row]`` is an index into ``pool``, whose last value is None. It is also an index into ``given``, the
+    values that the writer gets."""
 
     name: str
     pool: list[Any]
@@ -97,7 +98,8 @@ class Column:
     given: list[Any] | None = None
 
     def extremes(self) -> list[Any]:
-        """Returns the smallest and largest value as literals, if values of the type can be literals and are ordered."""
+        """Returns the smallest and largest value as literals. The list is empty for types without an order or without
+        literals."""
         if not self.name.startswith("int") and self.name not in ("date", "string"):
             return []
         found = sorted({self.pool[code] for code in np.unique(self.codes).tolist()} - {None})
@@ -156,11 +158,11 @@ class Table:
 
 
 def make_column(rng: np.random.Generator, name: str, rows: int, *, micros: bool, converted: bool = False) -> Column:
-    """Makes a column of blocks. Some have one value, neighbours, all values, or only nulls, so that indexes can exclude
-    them."""
+    """Makes a column of blocks that indexes can exclude. A block has one value, neighbouring values, all values, or
+    only nulls."""
     pool = values_of(name)
     if micros and name in ("timestamp", "instant"):
-        # Writers lose the sign of times in the last second before 1970.
+        # Writers lose the sign of a time in the last second before 1970.
         pool = sorted({value // 1000 * 1000 for value in pool if not -(10**9) < value < 0})
     pool = pool if name in ("float64", "float32") else sorted(pool)
     codes = np.empty(rows, np.int64)

@@ -287,7 +287,7 @@ expressions = st.recursive(
 
 
 def tightest(node):
-    """Returns the part of a bound tree that can prune, as a tree without External."""
+    """Returns the part of a bound tree that pruning can use, as a tree without External."""
     if isinstance(node, External):
         return tightest(node.may)
     if isinstance(node, (And, Or)):
@@ -369,7 +369,7 @@ def test_char_columns_are_padded_for_pyarrow():
 
 
 def test_a_field_by_number_is_refused():
-    """The columns that are evaluated are in another order than the columns of the schema."""
+    """The columns that are evaluated have another order than the columns of the schema."""
     with pytest.raises(InvalidQuery, match="give its name"):
         from_expression(field(0) == 1)
 
@@ -442,12 +442,12 @@ class FromTheFuture:
 
 
 def padded(leaf):
-    """The leaf as an engine pushes it, which compares the trailing spaces of CHAR values."""
+    """The leaf that an engine pushes down. It compares the trailing spaces of CHAR values."""
     return PaddedLeaf(leaf.path, leaf.op, leaf.literals, leaf.negated)
 
 
 def test_leaves_of_char_columns_as_json():
-    """A split as JSON must not compare other spaces than the scan that it is part of."""
+    """After the conversion to JSON and back, the leaf compares the same spaces."""
     for leaf in (padded(col("a") < "x"), CharLeaf(("a",), Op.EQ, ("x",), False, 4)):
         found = predicate_from_json(json.loads(json.dumps(predicate_to_json(leaf))))
         assert (type(found), found) == (type(leaf), leaf)
@@ -458,7 +458,7 @@ def test_leaves_of_char_columns_as_json():
 
 
 def test_leaves_of_polars_as_json():
-    """A split as JSON must not compare NaN in another way than the scan that it is part of."""
+    """After the conversion to JSON and back, the leaf compares NaN in the same way."""
     pl = pytest.importorskip("polars")
     for expression, other in ((pl.col("f") > 1, col("f") > 1), (pl.col("f") + 0 > 1, col("f") + 0 > 1)):
         predicate = parse(expression)

@@ -18,7 +18,7 @@ LOW, HIGH = 2, 4
 ENDS = (0, 30)
 """The smallest and largest value that is tried for an unknown bound."""
 LITERALS = {"below": 1, "at low": LOW, "inside": 3, "at high": HIGH, "above": 5}
-MANY = tuple(range(5, 25))  # so many literals are not compared one by one
+MANY = tuple(range(5, 25))  # more literals than are compared one by one
 NULLS = ("none", "some", "all")
 
 
@@ -75,7 +75,7 @@ def plainly(leaf: BoundLeaf, value: Any) -> bool | None:
 
 
 def admitted(low: int | None, high: int | None, nulls: str, nan: bool) -> list[float | None]:
-    """Returns all values that a unit with these bounds may have. An unknown bound allows values beyond all literals."""
+    """Returns all values that can occur within these bounds. An unknown bound allows values beyond all literals."""
     if nulls == "all":
         return [None]
     least, most = ENDS[0] if low is None else low, ENDS[1] if high is None else high
@@ -127,14 +127,14 @@ def test_every_operator_at_every_place(form: Any, nan: bool) -> None:
             found = [truth(leaf, value) for value in admitted(low, high, nulls, nan)]
             said = f"{leaf} over {units[place]}"
             assert may[place] == any(found), said
-            # Several literals together may cover the range, which the code does not detect.
+            # If several literals together cover the range, the code does not detect it.
             covered = leaf.op is Op.IN and low != high
-            only_nan = nan and nulls != "all"  # bounds do not say whether there is any other value
+            only_nan = nan and nulls != "all"  # bounds do not say whether there are other values than NaN
             assert must[place] == all(found) or (all(found) and (covered or only_nan)), said
 
 
 def test_bounds_that_are_not_asked() -> None:
-    """If a column's bounds use another order than the comparison, only facts about nulls are used."""
+    """If the bounds of a column have another order than the comparison, only facts about nulls are used."""
     flags = np.array([True, False]), np.array([False, False])
     known = ColumnBounds(lower=None, upper=None, may_null=flags[0], all_null=flags[1], may_nan=flags[1])
     for leaf in LEAVES:
@@ -189,7 +189,7 @@ def text_bounds(units: Sequence[tuple[str | None, str | None]], nulls: str) -> C
 
 
 def with_nulls(found: list[bool], nulls: str) -> list[bool]:
-    """Adds the rows that are null to the results of a leaf. A null never satisfies these leaves or their negations."""
+    """Adds the null rows to the results of a leaf. Neither these leaves nor their negations are true for null."""
     return [False] if nulls == "all" else found + [False] * (nulls == "some")
 
 
@@ -222,7 +222,7 @@ def test_prefixes(prefix: str, negated: bool, nulls: str) -> None:
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("part", ["", "a"])
 def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool, nulls: str) -> None:
-    """Bounds cannot decide ENDS_WITH and CONTAINS, except for the empty text, which every text contains."""
+    """Bounds cannot decide ENDS_WITH and CONTAINS. The empty text is an exception, because every text contains it."""
     known = text_bounds([("b", "b")], nulls)
     for where in (col("v").ends_with(part), col("v").contains(part)):
         for leaf in bind(~where if negated else where, pa.schema([("v", pa.string())])).leaves():
@@ -234,8 +234,8 @@ def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool, nulls:
 @pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("kept", [1, 2])
 def test_inexact_ends_of_texts(kept: int, nulls: str) -> None:
-    """A truncated minimum is below all values, and the successor of a truncated maximum is above all values. An
-    inexact end proves nothing about the value that it is."""
+    """A truncated minimum is at most the smallest value, and the successor of a truncated maximum is above all values.
+    An inexact bound does not prove that the bound itself is a value."""
     rows = [["aab", "aac"], ["abc", "abc"], ["abc", "acc"], ["baa", "bab", "bba"], ["ab\x7f", "ac"]]
     literals = sorted({"", "a", "b", "c", *(text[:size] for texts in rows for text in texts for size in (1, 2, 3))})
     units = [(min(texts)[:kept], (successor(max(texts)[:kept].encode()) or b"").decode()) for texts in rows]
@@ -262,7 +262,7 @@ def test_inexact_ends_of_texts(kept: int, nulls: str) -> None:
 
 @pytest.mark.parametrize("negated", [False, True])
 def test_an_inexact_end_is_not_a_value(negated: bool) -> None:
-    """Values from "abc" to "abd" have the bounds "ab" and "ac" if the bounds are truncated to two bytes."""
+    """The values are "abc" to "abd". Truncated to two bytes, the bounds are "ab" and "ac", which are not values."""
     ends = {"ab": (True, False), "ac": (True, False), "abc": (True, False), "aa": (False, False), "ad": (False, False)}
     known = text_bounds([("ab", "ac")], "none")
     for literal, (may, must) in ends.items():

@@ -1,4 +1,4 @@
-"""The compiled loops give the same results as NumPy, pyarrow, and plain Python on bytes."""
+"""The compiled loops return the same results as NumPy, pyarrow, and plain Python on bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def a_text(rng: np.random.Generator) -> str:
 
 
 def a_text_leaf(rng: np.random.Generator) -> tuple[Leaf, Any]:
-    """Returns a leaf, and a function that evaluates it on bytes."""
+    """Returns a leaf, and a function that evaluates the leaf on bytes."""
     op = [*ORDERED, Op.IN, Op.BETWEEN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE][int(rng.integers(12))]
     one, other = sorted(text.encode() for text in (a_text(rng), a_text(rng)))
     if op is Op.IN:
@@ -135,8 +135,8 @@ ENDS = (Op.GT, Op.GE, Op.LT, Op.LE)
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_ends_of_a_range(name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds of ranges are joined by AND, alone, several on one side, or below an OR. They are evaluated together and
-    leaf by leaf."""
+    """The conditions are joined by AND: one, several on one side of a range, or some below an OR. The results are the
+    same if they are evaluated together and leaf by leaf."""
     kind = INTEGERS[name]
     edge = 2**15 if name == "int16" else 2**31 if name == "int32" else 2**40
     for _ in range(ROUNDS):
@@ -182,7 +182,7 @@ def test_ranges_of_floats(
 
 
 def test_bytes_that_are_no_text() -> None:
-    """``%`` matches any bytes, also those that are not UTF-8, with and without the compiled loops."""
+    """``%`` matches any bytes, with and without the compiled loops. The bytes need not be UTF-8."""
     array = pa.array([b"a\xffb", b"ab", b"a\xff"], pa.binary()).view(pa.string())
     where = bind(Leaf(("x",), Op.LIKE, ("a%b", "\\")), pa.schema({"x": pa.string()}))
     for is_on in (True, False):
@@ -212,7 +212,8 @@ def test_offsets_beyond_the_data(offsets: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_ranges_of_texts_that_share_words(rng: np.random.Generator, kind: Any) -> None:
-    """Bounds and texts are made of whole words of 8 bytes, so that one word decides the comparison, or none does."""
+    """Bounds and texts consist of whole words of 8 bytes, so either one word decides the comparison, or no word
+    does."""
     pieces = [b"key-0000", b"aaaaaaaa", b"\0" * 8, b"\xff" * 8, b"0123456", b"z", b"\0", b"abc"]
 
     def text() -> bytes:

@@ -94,7 +94,7 @@ def found(path, where):
         (pl.col("id").is_between(2, 4, closed="left"), [2, 3]),
         (pl.col("s").str.starts_with("O") & (pl.col("id") < 3), [0, 2]),
         (pl.col("id") * 2 == 8, [4]),
-        (pl.col("f") > 5, [0, 2, 4, 6, 8]),  # NaN is the largest number in Polars
+        (pl.col("f") > 5, [0, 2, 4, 6, 8]),  # in Polars, NaN is the largest number
         (pl.col("d") > datetime.date(2027, 6, 1), [8, 9]),
     ],
     ids=str,
@@ -153,8 +153,8 @@ NANS = {"ieee": [], "largest": [0, 2, 4, 6, 8]}
     ids=str,
 )
 def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, with_nan, nan):
-    """``with_nan`` says when rows with NaN match. True: only with nan="largest". False: never. None: always with
-    nan="ieee", and with nan="largest" only if the condition has no ``<>``."""
+    """``with_nan`` says when rows with NaN match. True means only with nan="largest". False means never. None means
+    always with nan="ieee", and with nan="largest" only if the condition has no ``<>``."""
     is_polars = isinstance(where, pl.Expr)
     meaning = "largest" if is_polars else nan
     rows = NANS[meaning] if with_nan else []
@@ -182,7 +182,7 @@ def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, wit
     ids=str,
 )
 def test_each_condition_keeps_its_meaning_of_nan(path, where, with_nan, other):
-    """NaN is above every number in a Polars expression, and only there."""
+    """NaN is above every number in a Polars expression, and only in a Polars expression."""
     first = orcidx.scan(path, ["id"], where)
     expected = [0, 2, 4] if with_nan else []
     for scan in (first.filter(other), orcidx.scan(path, ["id"], other).filter(where)):
@@ -207,7 +207,7 @@ def test_null_stays_null_where_nan_is_the_largest(tmp_path):
 
 
 def test_a_field_of_a_struct_of_which_others_are_not_read(tmp_path):
-    """The scan raised a KeyError before, because it read the struct with only the field of the result."""
+    """The condition needs other fields of the struct than the result."""
     rows = pa.table({"s": [{"a": 1.0, "b": "x", "c": 2}, {"a": float("nan"), "b": "y", "c": 3}, None]})
     orcidx.write_table(rows, tmp_path / "a.orc")
     for where, nan, count in (("s.a + 0 > 0", "ieee", 1), ("s.a + 0 > 0", "largest", 2), ("s.a < s.c", "ieee", 1)):
@@ -222,7 +222,8 @@ def test_an_expression_of_pyarrow_keeps_its_meaning(path):
 @pytest.mark.parametrize("unit", ["ns", "us", "s"])
 @pytest.mark.parametrize("where", ["v = v", "year(v) = 1970", "CAST(v AS DATE) = DATE '1970-01-01'", "v + 0 IS NULL"])
 def test_times_beyond_nanoseconds_are_an_error_of_ours(tmp_path, where, unit):
-    """Computed comparisons raised Python's OverflowError before. Comparisons with a constant are exact."""
+    """The error of a computed comparison is ``ValueOutOfRange``, not Python's ``OverflowError``. A comparison with a
+    constant raises no error."""
     table = pa.table({"id": [0, 1, 2], "v": pa.array([1 << 40, 5, None], pa.timestamp("s"))})
     orcidx.write_table(table, tmp_path / "a.orc")
     with pytest.raises(ValueOutOfRange, match="1099511627776 seconds from 1970 does not fit"):
@@ -239,7 +240,7 @@ def test_functions_by_name():
 
 
 def test_what_can_be_pruned_is(path, monkeypatch):
-    """Other terms of a conjunction, and columns without values, prune a file that is opened."""
+    """In a file that is opened, other terms of a conjunction and columns without values rule out rows."""
     monkeypatch.setattr(small_filter, "ENABLED", False)
     tested = ("none + 0 between id and 5", "none + 0 not between id and 5", "none + 0 in (id, 5)")
     for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none"), *tested):

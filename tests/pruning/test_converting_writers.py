@@ -1,7 +1,7 @@
-"""Writers that convert values: their statistics are of the given values, but readers get the stored values.
+"""Writers that convert values: their statistics describe the given values, but readers get the stored values.
 
-A real writer makes each file. Each question is evaluated on all rows of a plain read, and then through every index. No
-row may be lost.
+A real writer makes each file. Each predicate is evaluated on all rows of a plain read, and then with every index. No
+row may be missing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def by_java(spark: Any, folder: Path, kind: str, values: Sequence[Any], **settin
 
 
 def check(source: Any, literals: Iterable[Any], **options: Any) -> int:
-    """Asks every comparison with each literal. Returns how many questions found rows."""
+    """Evaluates every comparison with each literal. Returns how many comparisons have matching rows."""
     found = 0
     with orcidx.open(source) as file:
         stored = file.read(**options)["x"].to_pylist()
@@ -81,8 +81,8 @@ def kept(source: Any, where: Any, **options: Any) -> int:
 
 @pytest.mark.parametrize("given", [0.1, 16777217.0, 1e-50, -1e-50, 1e300, -1e300, 0.30000001192092896])
 def test_floats_that_were_doubles(given: float) -> None:
-    """ORC C++ stores values rounded to FLOAT, but records them as doubles. So orcidx rounds the bounds, too, and does
-    not use the filters."""
+    """ORC C++ stores values rounded to FLOAT, but its statistics and filters have the doubles. So orcidx also rounds
+    the bounds, and does not use the filters."""
     with np.errstate(over="ignore"):
         stored = float(np.float32(given))
     assert check(by_pyorc("float", [given] * 25), [given, stored]) > 0
@@ -121,7 +121,7 @@ def test_integers_that_wrap_in_files_of_java(spark: Any, tmp_path: Path, kind: s
 
 
 class RawDays:
-    """A converter with which pyorc takes days as numbers."""
+    """A converter that makes pyorc accept days as numbers."""
 
     @staticmethod
     def to_orc(*given: Any) -> int:
@@ -134,8 +134,8 @@ class RawDays:
 
 @pytest.mark.parametrize("days", [2**31, -(2**31) - 1, 2**32 + 5, -(2**40)])
 def test_dates_beyond_32_bits_are_refused(days: int) -> None:
-    """Such days would be read as other dates. The filter denies these dates, and the statistics, cut to 32 bits, do
-    not."""
+    """Such days would be read as other dates. The bloom filter does not contain these dates, but the statistics have
+    the days truncated to 32 bits."""
     data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
     with orcidx.open(data) as file:
         with pytest.raises(ValueOutOfRange, match="do not fit into the 32 bits of date32") as caught:
@@ -148,7 +148,8 @@ def test_dates_beyond_32_bits_are_refused(days: int) -> None:
 
 
 def test_filters_are_believed_row_group_by_row_group() -> None:
-    """A row group whose own statistics are within the type is pruned by its filter although its neighbour wraps."""
+    """If the statistics of a row group are within the type, its filter is used, even if values of a neighbouring row
+    group wrapped around."""
     values = [*range(0, 20, 2), *range(0, 18, 2), 70000, *range(0, 20, 2)]
     with orcidx.open(by_pyorc("smallint", values, bloom_filter_fpp=0.0001)) as file:
         scan = file.scan(where=col("x") == 7)
@@ -188,7 +189,8 @@ def test_texts_that_java_cuts(spark: Any, tmp_path: Path, values: list[str]) -> 
     ids=lambda value: f"{value[:2].hex()}{len(value)}",
 )  # fmt: skip
 def test_texts_that_are_no_utf8(spark: Any, tmp_path: Path, value: bytes) -> None:
-    """Java's bounds have U+FFFD for bytes that are not UTF-8. Spark's ``cast(binary as string)`` makes such values."""
+    """Java's bounds have U+FFFD in place of bytes that are not UTF-8. Spark's ``cast(binary as string)`` makes such
+    values."""
     for others in ([], [b"b"], [b"A", "\U0010ffff".encode()]):
         path = by_java(spark, tmp_path, "string", [value, *others])
         stored = [value, *others]
@@ -220,8 +222,8 @@ def test_whole_bounds_of_java_still_prune(spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], literals: list[str]) -> None:
-    """Before ORC-203, Java merged bounds after decoding them. A bound with U+FFFD could then lose against another
-    value, although its bytes lie outside."""
+    """Before ORC-203, Java decoded bounds before it merged them. A bound with U+FFFD was then compared in decoded form,
+    so the merged bounds may not contain all stored bytes."""
     file = FIXTURES / "converted" / f"java-1.5.13-{name}.orc"
     for level in LEVELS:
         with only(level), orcidx.open(file) as opened:
@@ -236,8 +238,8 @@ def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], l
 
 
 def test_bounds_that_java_joined_still_prune() -> None:
-    """Only literals that a lost bound may have hidden cannot be pruned. Row groups have no merged bounds, so they prune
-    even those."""
+    """Only literals that a missing bound could contain cannot be ruled out. Row groups have no merged bounds, so their
+    statistics rule out even these literals."""
     file = FIXTURES / "converted" / "java-1.5.13-char.orc"
     with only("file statistics"):
         assert kept(file, col("x") < "a") == kept(file, col("x") >= "d") == 0
@@ -255,13 +257,14 @@ ZONES = {
     "America/Nassau": (1942, 1962, 2007), "Asia/Tehran": (1977, 1978, 1979, 2022), "EST5EDT": (1921, 1966, 1974),
     "America/Los_Angeles": (1890, 2015, 2040), "Asia/Kolkata": (1942, 2020), "Pacific/Apia": (2011,),
 }  # fmt: skip
-"""Zones for which Java's table and ours differ in some of these years, or which have an unusual offset."""
+"""Zones with an unusual offset, and zones for which Java's table and orcidx's table differ in some of these years."""
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ZONES)
 def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any, tmp_path: Path, zone: str) -> None:
-    """Some files have a single value. If its statistics differ from the value that is read, the value is lost."""
+    """Some files have a single value. If the statistics differed from the value that is read, the row would not be
+    found."""
     for year in ZONES[zone]:
         start = int(np.datetime64(f"{year}-01-01", "s").astype(int))
         seconds = [start + day * 24 * HOUR + hour * HOUR for day in (0, 80, 100, 180, 300) for hour in (1, 13)]
@@ -279,7 +282,8 @@ def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any,
 
 @pytest.mark.java
 def test_decimals_of_a_larger_scale_than_their_type(spark: Any, tmp_path: Path) -> None:
-    """The vectors are filled without Hive's rounding. No filter contains the value that a reader makes of 1.555."""
+    """The vectors are filled without Hive's rounding. No filter contains the value that a reader computes from
+    1.555."""
     path = tmp_path / "d.orc"
     java = JavaWriter(spark, path, "struct<x:decimal(38,2)>", orc__bloom__filter__columns="x")
     java.schema = spark._jvm.org.apache.orc.TypeDescription.fromString("struct<x:decimal(38,3)>")
@@ -312,8 +316,8 @@ ASKED = {
 
 
 def nested_rows() -> list[tuple[Any, ...]]:
-    """Returns values that every writer must convert. Their parents are sometimes null, also for a whole row group.
-    Beside them are unions of such values."""
+    """Returns values that every writer must convert. Their parents are sometimes null, sometimes for a whole row group.
+    The rows also have unions of such values."""
     rng = np.random.default_rng(11)
     rows = []
     for row in range(120):
@@ -329,7 +333,8 @@ def nested_rows() -> list[tuple[Any, ...]]:
 
 
 def ask_below_null_parents(source: Any, **options: Any) -> int:
-    """Asks every question of ``every_level`` about all columns in ``ASKED``. Returns how many questions found rows."""
+    """Evaluates every predicate of ``every_level`` on all columns in ``ASKED``. Returns how many predicates have
+    matching rows."""
     found = 0
     for path, literals in ASKED.items():
         answered, wrong = differences(source, path, literals, **options)
@@ -339,7 +344,7 @@ def ask_below_null_parents(source: Any, **options: Any) -> int:
         nulls = file.read(**options)["s"].null_count
         assert file.scan(where=col("s").is_null(), **options).count_rows() == nulls > 20
         assert file.scan(where="s.f = 5.5 or s is null", **options).to_table().num_rows > nulls
-        for path in (("u",), ("s", "u"), ("before",)):  # such conditions lost rows, or crashed the process
+        for path in (("u",), ("s", "u"), ("before",)):  # conditions on unions are refused
             with pytest.raises(InvalidQuery, match="is a union, which conditions cannot test"):
                 file.scan(where=col(*path).is_null(), **options).count_rows()
     return found

@@ -1,4 +1,4 @@
-"""Conditions that compute with decimals, compared with Python's decimals."""
+"""Conditions that compute with decimals. The expected results are computed with Python's decimals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows_of(precision: int, scale: int) -> list[dict[str, Any]]:
 def test_conditions_that_compute_with_decimals(
     tmp_path: Path, precision: int, scale: int, nan: Literal["ieee", "largest"]
 ) -> None:
-    """pyarrow refused integer constants, and results of more than 38 digits."""
+    """pyarrow's decimals accept neither integer constants nor results of more than 38 digits. orcidx accepts both."""
     kind = pa.decimal128(precision, scale)
     rows = rows_of(precision, scale)
     schema = pa.schema([("d", kind), ("i", pa.int64()), ("s", pa.struct([("d", kind)]))])
@@ -82,7 +82,7 @@ def test_decimals_and_integers_that_become_decimals_of_another_scale(tmp_path: P
 
 
 def test_integers_keep_their_arithmetic(tmp_path: Path) -> None:
-    """Only constants that meet a decimal become decimals. pyarrow divides integers without a remainder."""
+    """A constant becomes a decimal only if it is used with a decimal. pyarrow divides integers without a remainder."""
     orcidx.write_table(pa.table({"d": pa.array([Decimal("1.5")] * 3), "i": [2, 3, 4]}), tmp_path / "a.orc")
     half = pc.Expression._call("divide", [pc.field("i"), pc.scalar(2)])
     scan = orcidx.scan(tmp_path / "a.orc", where=(half == 1) & (pc.field("d") + 1 > 2))

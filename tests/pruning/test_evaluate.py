@@ -1,4 +1,5 @@
-"""The evaluator is right for random evidence in both directions, is lazy, and knows which evidence excluded a row."""
+"""The evaluator uses random evidence correctly for rows that may match and rows that must match. It is lazy, and
+records which evidence excluded a row."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def describe(name: str, rows: np.ndarray) -> list[str]:
 
 @dataclass
 class Made:
-    """Evidence from a table of answers. It keeps a list of the questions."""
+    """Evidence that takes its answers from a table, and records the leaves that were tested."""
 
     name: str
     answers: dict[BoundLeaf, tuple[RowSelection, RowSelection] | None]
@@ -221,7 +222,7 @@ def test_ten_thousand_groups_fold_quickly():
     assert isinstance(outcome, Outcome)
     assert outcome.may == may
     reasons = outcome.reasons_in(bounds)
-    assert asked == [5_000], "the facts of an answer are put into words together, and only those that are told"
+    assert asked == [5_000], "one call describes all facts, and only the facts that are used"
     assert [(len(one), str(one[0]) if one else "") for one in reasons[2:4]] == [
         (0, ""),
         (1, "col('a') == 1: row 30000 (groups)"),

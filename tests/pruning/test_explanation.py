@@ -1,4 +1,4 @@
-"""Explanations: the numbers of the funnel, reasons for every row group, and their form in text, HTML and JSON."""
+"""Explanations: the numbers of the funnel, the reasons for every row group, and their form in text, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def absent(rows):
 
 
 class Fixed:
-    """Evidence that keeps and proves the same rows for every leaf of one column."""
+    """Evidence that keeps and proves the same rows for each leaf of one column."""
 
     def __init__(self, name, column, may, must=(), describe=text_of, notes=()):
         self.name, self.column, self.describe, self.notes = name, column, describe, notes
@@ -171,7 +171,7 @@ def test_text(explanation):
 
 
 class Balanced(HTMLParser):
-    """Fails on tags that do not close. Collects text and titles."""
+    """Fails if a tag is not closed. Collects text and titles."""
 
     def __init__(self):
         super().__init__()
@@ -268,8 +268,8 @@ def test_many_stretches_are_cut_and_long_stripes_wrap():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_branches_of_an_or_credit_the_evidence_that_came_last(turned):
-    """File statistics rule out one branch, but no row. The filter excludes the rows, whatever the order of the branches
-    is."""
+    """File statistics rule out one branch of the OR, but no row. The filter excludes the rows, in either order of the
+    branches."""
     price, city = col("price") > 10**6, col("city") == "Oslo"
     evidence = [Fixed("file statistics", "price", []), Fixed("bloom filter", "city", [(0, 300)], describe=absent)]
     only = stripe(0, evidence, where=city | price if turned else price | city)

@@ -1,5 +1,5 @@
-"""Each evidence and each short cut is a level. Random tests turn each level off and use it alone, so that a fault of a
-single level is found."""
+"""Each kind of evidence and each short cut is a level. Random tests turn each level off and use it alone, so that they
+find a fault of a single level."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from orcidx.predicate import Op
 
 PACKAGE = Path(orcidx.__file__).parent
 PASSED_ON = {"_LazyEvidence", "Evidence"}
-"""Classes whose method ``test`` only calls other evidence, or has no code: evidence that is created when it is needed,
-and the protocol."""
+"""Classes whose method ``test`` only calls other evidence or has no code. ``_LazyEvidence`` creates other evidence when
+it is needed. ``Evidence`` is the protocol."""
 
 SWITCHED = {
     patch[0].__name__.rpartition(".")[2] for parts in SHORT_CUTS.values() for patch in parts if patch[1] == "ENABLED"
@@ -32,7 +32,7 @@ SWITCHED = {
 """Modules that a level switches off as a whole."""
 
 NAMED_BY = {"StatisticsEvidence", "_evidence", "FileBounds", "_prune"}
-"""Calls whose first argument is the name of evidence. ``NAMED_ELSEWHERE`` has names that are not given in such
+"""Calls whose first argument is the name of evidence. ``NAMED_ELSEWHERE`` has the names that are not arguments of such
 calls."""
 NAMED_ELSEWHERE = {"row-group statistics"}
 
@@ -71,7 +71,7 @@ PLACES = {
     "integer_range.file_rules_out": "integer range",
     "bounds.numbers_rule_out": "integer range",
     "file_pruning._ruled_out": "indexes in the catalog",
-    # No other code gives the same result, so these functions are no levels.
+    # No other code returns the same result, so these functions are not levels.
     "coded_strings.spelled_out": None,
     "stripe_reader._read_first": None,
     "survivors.picked": None,
@@ -114,8 +114,8 @@ def test_all_short_cuts_are_levels() -> None:
                 if (inside and _ROWS.search(result)) or re.search(r"(rule[sd]|numbers_rule)_out$", node.name):
                     found.add(f"{path.stem}.{node.name}")
             if isinstance(node, ast.Assign) and "ENABLED" in ast.unparse(node.targets[0]):
-                assert path.stem in SWITCHED, f"{path}: no level turns this off"
-    assert found == set(PLACES), "give a new short cut a level in pruning/levels.py, and its place here"
+                assert path.stem in SWITCHED, f"{path}: no level turns ENABLED off"
+    assert found == set(PLACES), "add a level to pruning/levels.py, and its function to PLACES"
     assert {level for level in PLACES.values() if level} <= set(SHORT_CUTS)
 
 
@@ -149,7 +149,7 @@ def test_a_level_alone_and_off_gives_the_same_rows(tmp_path: Path, level: str) -
 
 
 def test_the_range_of_a_file_counts_its_bounds(tmp_path: Path, monkeypatch: Any) -> None:
-    """If ``integer_range`` treated ``<=`` as ``<``, rows were lost, and 206 other tests passed."""
+    """The test finds an ``integer_range`` that treats ``<=`` as ``<``. 206 other tests do not find this fault."""
     files = small_files(tmp_path)
 
     def wrong() -> list[str]:

@@ -36,7 +36,7 @@ def write_lineitem(spark: Any, folder: Path, scale: float, **options: str) -> Pa
     the file have bloom filters."""
     program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent))
     if program is None:
-        pytest.skip('no tpchgen-cli: python -m pip install "tpchgen-cli>=2"')
+        pytest.skip('tpchgen-cli is not installed: python -m pip install "tpchgen-cli>=2"')
     command = [program, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={folder}"]
     subprocess.run(command, check=True, capture_output=True)
     frame = spark.read.parquet(str(folder / "lineitem.parquet")).coalesce(1)
@@ -48,7 +48,7 @@ def write_lineitem(spark: Any, folder: Path, scale: float, **options: str) -> Pa
 
 @pytest.fixture(scope="module")
 def small(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of 60,000 rows in at least four stripes. Chunks and row groups are small, too, so that many of them can be
+    """A file of 60,000 rows in at least four stripes. Chunks and row groups are also small, so that many of them can be
     skipped."""
     options = {"orc.row.index.stride": "1000", "orc.stripe.row.count": "15000", "orc.compress.size": "8192"}
     return write_lineitem(
@@ -71,18 +71,18 @@ def questions(path: Path) -> list[tuple[str, Any]]:
 
 
 def denied(path: Path) -> str:
-    """Returns a comment that no row has. It is between the smallest and the largest comment, and all bloom filters rule
-    it out."""
+    """Returns a comment that no row has, which all bloom filters rule out. It is between the smallest and the largest
+    comment."""
     with orcidx.open(path) as file:
         for number in range(100):
             stripes = file.scan(where=col("l_comment") == f"m{number}").explain().files[0].stripes
             if not any(stripe.kept_rows for stripe in stripes):
                 return f"m{number}"
-    raise AssertionError("no filter denies anything")
+    raise AssertionError("the filters rule out none of the comments")
 
 
 class Truth:
-    """What a lookup of one key must read, computed from the table itself and from the layout."""
+    """What a lookup of one key must read. The numbers are computed from the table itself and from the layout."""
 
     def __init__(self, path: Path, layout: OrcLayout, name: str, key: Any) -> None:
         self.layout = layout
@@ -99,8 +99,9 @@ class Truth:
             self.groups.append(set((here // layout.stride).tolist()))
 
     def bytes(self, denied: Callable[[int], set[int]], *, bloom: bool) -> int:
-        """The bytes that the lookup must read. ``denied``: a function that returns the row groups of a stripe that the
-        indexes keep. If a bloom filter keeps a row group without a matching row, only the column of the key is read."""
+        """Returns how many bytes the lookup must read. ``denied`` is a function that returns the row groups of a stripe
+        that the indexes keep. If a bloom filter keeps a row group without a matching row, only the key column is
+        read."""
         layout, columns = self.layout, list(range(1, len(self.layout.kinds)))
         total = 0
         for number, groups in enumerate(self.groups):
@@ -150,8 +151,8 @@ def test_lookups_in_large_stripes_read_little_more_than_the_chunks_that_hold_the
 
 @dataclass(frozen=True)
 class Work:
-    """The requests and bytes of a scan. ``alive``: how many stripes statistics do not rule out. ``left``: the numbers
-    of the stripes that no index rules out."""
+    """The requests and bytes of a scan. ``alive`` is the number of stripes that statistics do not rule out. ``left``
+    has the numbers of the stripes that no index rules out."""
 
     requests: int
     bytes: int
@@ -175,10 +176,15 @@ def count_work(server: RangeServer, where: Any, columns: list[str] | None = None
 
 
 def check_requests(path: Path) -> None:
-    """Checks the requests and the bytes of lookups. There are at most two requests for the file, and four for each
-    stripe that no index rules out. A stripe that only a bloom filter rules out takes one request, for its index. The
-    bytes are at most the indexes of the stripes that statistics do not rule out, all data of the stripes that are left,
-    and the column of the condition a second time. Reads of footers and indexes may fetch 4 MiB in addition."""
+    """Checks the requests and the bytes of lookups.
+
+    A lookup makes at most two requests for the file, and four for each stripe that no index rules out. A stripe that
+    only a bloom filter rules out takes one request, for its index.
+
+    The bytes are at most the indexes of the stripes that statistics do not rule out, all data of the stripes that no
+    index rules out, and the column of the condition a second time. Reads of footers and indexes may fetch 4 MiB in
+    addition.
+    """
     ruled_out = 0
     layout = OrcLayout(path)
     asked = [(name, col(name) == key) for name, key in questions(path)]

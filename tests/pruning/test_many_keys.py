@@ -1,4 +1,4 @@
-"""``is_in`` with many keys: bounds, filters and dictionaries are asked for all keys at once."""
+"""``is_in`` with many keys: all keys are tested together against bounds, filters and dictionaries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(20, 2
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_many_keys_are_probed_at_once_as_one_by_one(kind: pa.DataType) -> None:
-    """Many keys are sorted and tested against all bounds, and all hashes against each filter. The rows that are kept
-    are the same as for a few keys at a time."""
+    """All keys are sorted and tested against the bounds together, and all hashes are tested against each filter
+    together. The kept rows are the same as those for a few keys at a time."""
     numbers = np.random.default_rng(7).permutation(np.arange(0, 4000, 4))
     values = _as_kind(numbers, kind)
     out = io.BytesIO()
@@ -54,5 +54,5 @@ def _kept(file: orcidx.OrcFile, where: Any) -> np.ndarray:
     kept = np.zeros(20, np.bool_)
     with mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
         for stripe in file.scan([], where).stripes():
-            kept |= stripe.decision.kept  # a single value if the stripe was ruled out before its row groups were tested
+            kept |= stripe.decision.kept  # one value if the stripe was ruled out as a whole
     return kept

@@ -1,4 +1,4 @@
-"""BoundPredicate.evaluate is compared with the oracle: every type, operator and array form, both meanings of NaN."""
+"""Compares BoundPredicate.evaluate with the oracle, for every type, operator, array form and meaning of NaN."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_several_columns(data, nan):
 
 
 def forms(name, array):
-    """Yields the same values in every Arrow form that a batch may have."""
+    """Yields the same values in every Arrow form that a batch can have."""
     yield "sliced", pa.concat_arrays([array[:3], array]).slice(3)
     yield "dictionary", array.dictionary_encode()
     with_null = pa.array([None if i is None else i for i in range(len(array))], pa.int16())

@@ -1,5 +1,5 @@
-"""ORC's statistics, bloom filters and dictionaries as evidence: no row is excluded or proved wrongly, and pruning is
-sharp."""
+"""ORC's statistics, bloom filters and dictionaries as evidence. No row may be excluded or proved wrongly, and no index
+may keep more rows than it must."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SCALES = {"decimal": 2, "wide": 2}
 
 
 def physical(name, value):
-    """Converts a value to its form in bounds."""
+    """Converts a value to the form that bounds have."""
     if name in SCALES:
         return int(Decimal(value).scaleb(SCALES[name], Context(60)))
     value = plain(value, SCHEMA[(name,)])
@@ -69,7 +69,7 @@ def physical(name, value):
 
 
 def bounds_of(name, values, valid, exact):
-    """Returns the bounds of one side. A unit without values has None."""
+    """Returns the lower or the upper bounds. The bound is None for a list without values."""
     values = list(values)
     valid = np.array([ok and value is not None for ok, value in zip(valid, values)], bool)
     exact = np.array(exact, bool) & valid
@@ -105,7 +105,7 @@ def is_nan(value):
 
 @st.composite
 def statistics(draw, name):
-    """Draws (units of values, correct statistics of them, which may be incomplete)."""
+    """Draws lists of values, and correct statistics of them, which may be incomplete."""
     value = st.sampled_from([*KINDS[name][1], None])
     units = draw(st.lists(st.lists(value, min_size=1, max_size=4), min_size=1, max_size=6))
     flags = st.lists(st.booleans(), min_size=len(units), max_size=len(units))
@@ -158,7 +158,7 @@ YES, NO, NULL, YES_NULL, NO_NULL, YES_NO, YES_NO_NULL = "Y", "N", "U", "YU", "NU
 
 
 def ints(low, high, *, null=False, count=10, exact=True):
-    """Returns statistics of one unit of 20 rows, or of rows that are all null."""
+    """Returns the statistics of 20 rows, or of rows that are all null."""
     present = count > 0
     return StatisticsColumn(
         node=orc_type(TypeKind.LONG),
@@ -188,7 +188,7 @@ def texts(low, high):
 
 
 def verdict(predicate, made, kind=None, negate=False, nan="ieee"):
-    """Returns (may, must) of the single unit."""
+    """Returns (may, must) for statistics of one list of rows."""
     kind = kind or pa.int64()
     root = bind(~predicate if negate else predicate, pa.schema([("x", kind)]), nan=nan).root
     evidence = StatisticsEvidence("statistics", {("x",): made}, np.array([0, 20]), OPTIONS)
@@ -211,7 +211,7 @@ ANCHORS = [
     (x.between(1, 9), NO), (x.between(21, 30), NO), (x.between(10, 20), YES), (x.between(0, 100), YES),
     (x.between(11, 100), YES_NO), (x.between(0, 10), YES_NO), (x.between(30, 1), NO),
     (x.is_null(), NO),
-    # literals of other types, exactly
+    # literals of other types are compared exactly
     (x == 10.5, NO), (x < 10.5, YES_NO), (x <= Decimal("20.5"), YES), (x == 2**70, NO), (x < math.inf, YES),
 ]  # fmt: skip
 
@@ -290,7 +290,7 @@ def test_prefixes_are_proved_too():
 
 
 def test_a_value_may_equal_a_cut_bound():
-    """Java cuts the bound of a long value. Another value may be equal to this cut bound."""
+    """Java truncates the bound of a long value. Another value can be equal to the truncated bound."""
     low, high = b"a" * 1024, b"b" * 1023 + b"c"
     made = texts(low, high)
     assert verdict(x == low.decode(), made, pa.string()) == (True, False)
@@ -517,7 +517,7 @@ def test_dictionaries(predicate, may):
 
 
 def evidence_of(source: bytes, options=OPTIONS):
-    """Returns all evidence of a file of one stripe, made by the reader's functions."""
+    """Returns all evidence of a file of one stripe, as the reader creates it."""
     storage = open_reader(source)
     reader = OrcReader(storage)
     assert len(reader.stripes) == 1
@@ -614,7 +614,7 @@ def test_a_field_of_a_nullable_struct_may_be_null_where_its_own_statistics_see_n
 
 
 def test_times_before_1970_with_fractions_are_found():
-    """ORC C++ computes wrong minima and maxima for such row groups, and its reader loses all of these rows."""
+    """ORC C++ computes wrong minima and maxima for such row groups. Its own reader does not find any of these rows."""
     moment = datetime.datetime(1969, 6, 1, 12, 0, 0, 500_000)
     buffer = io.BytesIO()
     pa.orc.write_table(pa.table({"t": pa.array([moment] * 100, pa.timestamp("ns"))}), buffer)

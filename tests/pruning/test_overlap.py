@@ -1,4 +1,4 @@
-"""The overlap depth of row groups, which shows how much a sort would help."""
+"""The overlap depth of row groups. It shows whether a sort would help."""
 
 from __future__ import annotations
 

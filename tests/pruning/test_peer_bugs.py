@@ -1,6 +1,7 @@
-"""One test for every known bug by which another reader prunes rows that match.
+"""One test for every known bug by which another reader rules out matching rows.
 
-``ENTRIES`` names the bugs in the list of wrong results (notes/orc.md 5.1). The others come from issue trackers.
+``ENTRIES`` maps the bugs in the list of wrong results (notes/orc.md 5.1) to their tests. The other bugs come from issue
+trackers.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def nested(rows: int = 300) -> pa.Table:
 
 
 def test_a_field_of_a_null_struct_is_null_though_its_statistics_know_no_null() -> None:
-    """ORC Java counts no null in a child if its parent is null, so Spark loses every row of ``x.z IS NULL`` (entry
-    1)."""
+    """If a parent is null, ORC Java does not count the child as null, so Spark loses every row of ``x.z IS NULL``
+    (entry 1)."""
     data = edit_statistics(write(nested()), 2, lambda statistics: statistics.set(10, 0))
     assert found(data, col("x", "z").is_null()) == list(range(0, 300, 3))
     assert found(data, ~col("x", "z").is_null()) == [row for row in range(300) if row % 3]
@@ -124,7 +125,7 @@ def test_a_field_of_a_null_struct_is_null_in_a_file_of_java(spark: Any, tmp_path
 
 
 def test_no_word_of_nulls_is_no_word_that_there_are_none() -> None:
-    """Some writers do not write ``hasNull`` (ORC-1796, ORC-1813)."""
+    """Some writers do not write ``hasNull`` (ORC-1796, ORC-1813). Then there may be nulls."""
 
     def forget(statistics: Message) -> None:
         statistics.fields = [item for item in statistics.fields if item.number != 10]
@@ -167,8 +168,8 @@ BEFORE_1970 = [-500_000_000, -1_500_000_000, -1_000_000_001, -1, -999_999, -86_4
 
 @pytest.mark.parametrize("nanos", BEFORE_1970)
 def test_a_time_before_1970_with_a_fraction_is_found(nanos: int) -> None:
-    """ORC C++ truncates bounds towards zero, so equality loses every row. It also stores negative nanoseconds (entries
-    2 and 3)."""
+    """ORC C++ truncates bounds towards zero, so its reader finds no row of an equality. It also stores negative
+    nanoseconds (entries 2 and 3)."""
     times = pa.array([nanos] * 150 + [10**18] * 150, pa.int64()).cast(pa.timestamp("ns"))
     for blooms in (None, [1]):
         data = write(pa.table({"t": times}), bloom_filter_columns=blooms)
@@ -190,8 +191,8 @@ def test_a_time_before_1970_in_a_file_of_pyorc_is_found() -> None:
 
 @pytest.mark.java
 def test_days_before_the_reform_are_found_in_a_file_of_java(spark: Any, tmp_path: Path) -> None:
-    """Statistics and bloom filters have day numbers of the hybrid calendar. pyarrow shifts such days by ten or more
-    (entry 4)."""
+    """Statistics and bloom filters have day numbers of the hybrid calendar. For such days, pyarrow's dates are wrong by
+    ten or more days (entry 4)."""
     text = "if(id < 1500, date'1500-02-28', date'2020-01-01') as d"
     options = {"orc.row.index.stride": 1000, "orc.bloom.filter.columns": "d"}
     spark.range(3000).coalesce(1).selectExpr(text).write.options(**options).orc(str(tmp_path / "o"))
@@ -205,7 +206,7 @@ def test_days_before_the_reform_are_found_in_a_file_of_java(spark: Any, tmp_path
 
 
 def test_a_char_is_found_though_its_bloom_filter_holds_other_bytes() -> None:
-    """ORC C++ hashes the unpadded text with the padded length (entry 7)."""
+    """ORC C++ hashes the unpadded text, but with the padded length (entry 7)."""
     out = io.BytesIO()
     with pyorc.Writer(out, "struct<c:char(8)>", row_index_stride=GROUP, bloom_filter_columns=["c"]) as writer:
         for row in range(300):
@@ -215,7 +216,7 @@ def test_a_char_is_found_though_its_bloom_filter_holds_other_bytes() -> None:
 
 
 def test_bounds_cut_at_1024_bytes_lose_no_longer_value() -> None:
-    """For longer strings, Java stores cut bounds, which are not values of the column (auron issue 2042)."""
+    """For longer strings, Java stores truncated bounds, which are not values of the column (auron issue 2042)."""
     table = pa.table({"s": ["x" * 1500 + str(row // GROUP) for row in range(300)]})
 
     def cut(statistics: Message) -> None:
@@ -235,7 +236,7 @@ def test_bounds_cut_at_1024_bytes_lose_no_longer_value() -> None:
 
 
 def test_not_is_no_complement_of_what_an_index_keeps() -> None:
-    """If a row group may match a condition, it may match its negation, too (auron issue 2005)."""
+    """A row group that may match a condition may also match its negation (auron issue 2005)."""
     table = pa.table({"a": pa.array(range(300)), "b": pa.array([None, 1, 2] * 100)})
     assert found(write(table), ~((col("a") > 50) & (col("a") < 260))) == [*range(51), *range(260, 300)]
     assert found(write(table), ~(col("b") == 1)) == list(range(2, 300, 3))
@@ -243,7 +244,7 @@ def test_not_is_no_complement_of_what_an_index_keeps() -> None:
 
 
 def test_a_part_that_no_index_answers_keeps_its_side_of_an_or() -> None:
-    """Rows are lost if such a part is dropped from an OR. It may be dropped from an AND (auron issue 2369)."""
+    """If such a part is dropped from an OR, rows are lost. It may be dropped from an AND (auron issue 2369)."""
     table = pa.table({"a": pa.array(range(300)), "s": [f"text {row}" for row in range(300)]})
     data = write(table)
     assert found(data, (col("a") == 7) | col("s").ends_with(" 250")) == [7, 250]
@@ -252,7 +253,7 @@ def test_a_part_that_no_index_answers_keeps_its_side_of_an_or() -> None:
 
 
 def test_the_last_column_prunes_like_the_first() -> None:
-    """Mixed-up column numbers stopped pruning after the first column (ORC issue 1053)."""
+    """Wrong column numbers must not stop pruning after the first column (ORC issue 1053)."""
     lists = pa.array([[row, row] for row in range(300)])
     table = pa.table({"l": lists, "m": pa.array(range(300, 0, -1)), "a": pa.array(range(300))})
     assert found(write(table), col("a") == 250) == [250]
@@ -269,7 +270,7 @@ def test_a_fraction_never_equals_an_integer_and_big_ones_keep_their_digits() -> 
 
 @pytest.mark.parametrize("first", [float("nan"), 1.0])
 def test_nan_hides_in_no_bounds(first: float) -> None:
-    """The sum, minimum or maximum in statistics is NaN, or the statistics ignore NaN."""
+    """The sum, minimum or maximum in the statistics is NaN, or the statistics ignore NaN."""
     values = [first, *[1.0] * 98, float("nan"), *[5.0] * 100]
     data = write(pa.table({"d": values}))
     assert found(data, col("d") == 5.0) == list(range(100, 200))
@@ -279,7 +280,7 @@ def test_nan_hides_in_no_bounds(first: float) -> None:
 
 
 def test_zeros_of_both_signs_are_equal() -> None:
-    """Java's Double.compare puts -0.0 below 0.0, in bounds and in bloom filters."""
+    """Java's Double.compare orders -0.0 below 0.0, in bounds and in bloom filters."""
     data = write(pa.table({"d": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}), bloom_filter_columns=[1])
     for zero in (0.0, -0.0):
         assert found(data, col("d") == zero) == list(range(200))
@@ -290,9 +291,8 @@ def test_zeros_of_both_signs_are_equal() -> None:
 def test_a_bloom_filter_from_before_the_format_settled_denies_nothing(
     golden_orc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Java takes a number in the old format for a filter with 10,000 hash functions, and loses every row of an
-    equality."""
-    # Otherwise the filter is not used, because it is larger than the data.
+    """Java reads a number of the old format as 10,000 hash functions, and finds no row of an equality."""
+    # Without this, the filter is not used, because it is larger than the data.
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
     with orcidx.open(golden_orc / "over1k_bloom.orc") as file:
         values = file.read(["_col1"])["_col1"].to_pylist()

@@ -1,4 +1,4 @@
-"""Building predicates: operators, NOT at the leaves, repr, pickle, equality, and helpful errors of binding."""
+"""Building predicates: operators, NOT on leaves, repr, pickle, equality, and the errors of binding."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ def test_an_expression_of_pyarrow_has_a_json_form():
 
 
 def form_of(nodes: list[tuple[str, str]], *, batches: int = 1) -> dict[str, str]:
-    """Returns a pyarrow Expression from an Arrow file with these nodes and one literal, as anyone could write it."""
+    """Returns the form of a pyarrow Expression that consists of these nodes and one literal. Anyone could write such a
+    form."""
     schema = pa.schema([("0", pa.int64())]).with_metadata(pa.KeyValueMetadata(nodes))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

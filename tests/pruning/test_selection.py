@@ -1,4 +1,4 @@
-"""RowSelection against Python sets: every operation, both forms, and long chains of operations."""
+"""Compares RowSelection with Python sets: every operation, both forms, and long chains of operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orcidx.pruning.selection import RowSelection
 
 
 def check(selection: RowSelection, rows: set[int], length: int) -> None:
-    """Checks that the selection is exactly ``rows``, and that its runs are canonical."""
+    """Checks that the selection has exactly ``rows``, and that its runs are in canonical form."""
     runs = selection.runs()
     assert runs.dtype == np.int64
     assert runs.shape == (len(runs), 2)
@@ -123,7 +123,7 @@ def test_from_runs_takes_any_order_and_overlap(runs):
 
 
 class Chain(RuleBasedStateMachine):
-    """A selection and a set go through the same long chain of operations."""
+    """Applies the same long chain of operations to a selection and to a set."""
 
     @initialize(rows=row_sets, form=forms)
     def start(self, rows, form):

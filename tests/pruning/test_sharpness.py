@@ -1,7 +1,7 @@
 """orcidx never keeps more row groups than ORC Java for the same search argument.
 
-The tests use random trees on Java's files with bloom filters and on ORC's example files. If orcidx keeps more than
-Java, the explanation must say why. ``EXCEPTIONS`` lists the valid reasons.
+The tests use random trees on Java's files with bloom filters and on ORC's example files. If orcidx keeps more row
+groups than Java, the explanation must say why. ``EXCEPTIONS`` lists the valid reasons.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ EXCEPTIONS = {
 
 
 def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
-    """Returns the number of rows in the row groups that ORC Java reads for a Spark filter. Spark translates the filter
-    to a search argument. Returns None if it cannot."""
+    """Returns the number of rows in the row groups that ORC Java reads for a Spark filter. Spark converts the filter to
+    a search argument. Returns None if Spark cannot convert it."""
     jvm = spark._jvm
     schema = spark.read.orc(str(path))._jdf.schema()
     filters = jvm.org.apache.spark.sql.execution.datasources.orc.OrcFilters
@@ -56,7 +56,7 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
         array[place] = name
     included = spark._sc._gateway.new_array(jvm.boolean, reader.getSchema().getMaximumId() + 1)
     for number in (0, *(reader.getSchema().findSubtype(name).getId() for name in names)):
-        included[number] = True  # Java uses indexes of these columns only
+        included[number] = True  # Java uses only the indexes of these columns
     options = reader.options().searchArgument(argument, array).allowSARGToFilter(False).include(included)
     rows = reader.rows(options)
     batch = reader.getSchema().createRowBatch()
@@ -88,8 +88,8 @@ def exceptions(path: Path, where: Any) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes orcidx read all bloom filters, as Java does. Usually, it does not read a filter that is larger than the
-    data."""
+    """Makes orcidx read all bloom filters, as Java does. By default, orcidx does not read a filter that is larger than
+    the data."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 
@@ -144,8 +144,8 @@ def test_never_more_row_groups_than_java(spark: Any, written: Path) -> None:
 
 
 def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the rule that large bloom filters are not read makes orcidx keep more row groups than Java. The explanation
-    must name this rule."""
+    """orcidx keeps more row groups than Java only because it does not read large bloom filters. The explanation must
+    say this."""
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", 0.0)
     where = col("spread") == 5001
     with orcidx.open(written) as file:
@@ -195,8 +195,8 @@ def bloomed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 
 @pytest.mark.parametrize("writer", ["spark", "pyarrow"])
 def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, Path], writer: str) -> None:
-    """The rules about writers that convert values do not weaken bloom filters on int, string, date and decimal, or the
-    statistics and filters of timestamps in UTC."""
+    """Some rules apply to writers that convert values. They must not affect bloom filters on int, string, date and
+    decimal, or the statistics and filters of timestamps in UTC."""
     path = bloomed[writer]
     start = datetime.datetime(2020, 1, 1)
     hour, year_1850 = datetime.timedelta(hours=1), datetime.datetime(1850, 1, 1)
@@ -211,7 +211,7 @@ def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, 
     }
     for present, absent in cases.values():
         assert (our_rows(path, present), our_rows(path, absent)) == (STRIDE, 0), present
-    if writer == "spark":  # Spark rounds values before ORC gets them, so filters are valid with any rounding
+    if writer == "spark":  # Spark rounds first, so filters are valid with any rounding
         assert our_rows(path, cases["c"][1], decimal_rounding="half_up") == 0
     assert our_rows(path, col("p").between(start + 5000 * hour, start + 5999 * hour)) == STRIDE
     with orcidx.open(path) as file:
@@ -226,8 +226,8 @@ Pair = tuple[Any, Any]
 
 
 class Asker:
-    """Makes random search arguments on the flat columns of a file. Literals are values of the file, and their
-    neighbours."""
+    """Makes random search arguments on the flat columns of a file. Literals are values of the file, and neighbouring
+    values."""
 
     def __init__(self, spark: Any, table: pa.Table, rng: np.random.Generator) -> None:
         self.jvm = spark._jvm
@@ -295,8 +295,8 @@ class Asker:
 
 
 def _literal_of(kind: pa.DataType) -> Callable[[Any], tuple[Any, ...]] | None:
-    """Returns a function that gives neighbours of a value as literals, or one literal if there is no value. Returns
-    None for types that search arguments do not have."""
+    """Returns a function that returns literals near a value, or one literal if the value is None. Returns None for
+    types that search arguments do not have."""
     if pa.types.is_boolean(kind):
         return lambda value: (True, False)
     if pa.types.is_integer(kind):

@@ -1,4 +1,4 @@
-"""A short run of ``soundness``: random files and random predicates, and scans return exactly the matching rows."""
+"""A short run of ``soundness``: scans of random files with random predicates return exactly the matching rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option ``calendar="stored"``: a scan returns stored days, but conditions compare dates of the proleptic calendar.
+"""The option ``calendar="stored"``. A scan returns stored days, but conditions compare dates of the proleptic calendar.
 Statistics and bloom filters must be compared in the same way."""
 
 import datetime
@@ -21,7 +21,7 @@ ROWS = 20_000
 
 @pytest.fixture
 def hybrid(tmp_path: Path) -> str:
-    """A file of the hybrid calendar: half of its rows have 1500-01-01."""
+    """A file of the hybrid calendar. Half of its rows have 1500-01-01."""
     days = pa.array(np.repeat([STORED_FIRST, 18_000], ROWS), pa.int32()).cast(pa.date32())
     path = tmp_path / "hybrid.orc"
     table = pa.table({"d": days, "x": range(2 * ROWS)})
@@ -67,7 +67,7 @@ def test_keys(hybrid: str, calendar: Any) -> None:
 
 
 def test_overlap(hybrid: str, tmp_path: Path) -> None:
-    """``explain`` compares the ranges of row groups of different files in one calendar."""
+    """``explain`` compares the row groups of different files in one calendar."""
     other = tmp_path / "proleptic.orc"
     orcidx.write_table(pa.table({"d": [OTHER], "x": [1]}), other)
     paths = [hybrid, str(other)]

@@ -1,4 +1,4 @@
-"""TRY_CAST gives the value of CAST, or null if CAST fails, for all types and texts, and everywhere in a query."""
+"""TRY_CAST returns the value of CAST, or null if CAST fails, for all types and texts, and everywhere in a query."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _one_by_one(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Returns values in a form in which NaN equals itself."""
+    """Returns the values in a form in which NaN equals itself."""
     wide = pa.types.is_floating(values.type) or pa.types.is_temporal(values.type)
     return values.view({32: pa.int32(), 64: pa.int64()}[values.type.bit_width]) if wide else values
 
@@ -66,7 +66,7 @@ def _bits(values: pa.Array) -> pa.Array:
 @pytest.mark.parametrize("kind", dict.fromkeys(_CASTS.values()), ids=str)
 @pytest.mark.parametrize("name", VALUES)
 def test_each_value_is_what_a_cast_of_it_gives(name: str, kind: pa.DataType) -> None:
-    """If no value of one type can be cast to the other type, TRY_CAST is an error, like CAST."""
+    """If no value of a type can be cast to the other type, TRY_CAST raises the error of CAST."""
     values = VALUES[name]
     try:
         expected = _one_by_one(values, kind)
@@ -81,7 +81,7 @@ def test_each_value_is_what_a_cast_of_it_gives(name: str, kind: pa.DataType) -> 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(_CASTS.values()), ids=str)
 def test_random_texts(kind: pa.DataType, rng: np.random.Generator) -> None:
-    """The texts consist of characters of numbers and times, or are the texts above with one changed character."""
+    """A text consists of characters of numbers and times, or is one of ``TEXTS`` with one changed character."""
     letters = np.array(list("0123456789+-.eExXaAfFnNiI:TZ trueTRUE"))
     made = ["".join(rng.choice(letters, rng.integers(1, 8))) for _ in range(2_000)]
     for text in filter(None, TEXTS):
@@ -154,7 +154,7 @@ def test_in_python(path: Any) -> None:
 
 
 def test_forms(path: Any) -> None:
-    """Pickle and JSON keep the condition. It equals itself, and differs from the condition with CAST."""
+    """Pickle and JSON preserve the condition. It equals itself, and differs from the condition with CAST."""
     where = parse("TRY_CAST(s AS INT) = 1")
     for again in (
         pickle.loads(pickle.dumps(where)),
@@ -193,7 +193,7 @@ def test_a_column_of_the_name_that_is_used_within(tmp_path: Any) -> None:
 
 
 def test_many_texts_that_fail_are_found_at_once() -> None:
-    """Testing the texts one by one took 1.6 s."""
+    """The texts must not be tested one by one, which took 1.6 s."""
     values = pa.array([f"w{at}" for at in range(65_536)])
     began = datetime.datetime.now()
     assert values_that_fit(values, pa.int32()).null_count == len(values)

@@ -17,7 +17,8 @@ row_sets = st.sets(st.integers(0, ROWS - 1))
 
 @st.composite
 def facts(draw: st.DrawFn) -> tuple[Verdict, set[int]]:
-    """Draws a verdict and the rows for which its predicate is true. The verdict may have more rows, but not fewer."""
+    """Draws a verdict, and the rows for which its predicate is true. The verdict may have additional rows, but no row
+    may be missing."""
     true = draw(row_sets)
     kind = draw(st.sampled_from(["remain", "rows", "exact", "skip"]))
     if kind == "skip":

@@ -1,4 +1,5 @@
-"""Timestamps are read as instants of a zone. Statistics and bloom filters hold wall clocks, and must lose no row."""
+"""Timestamps are read as instants of a zone. Statistics and bloom filters have local times, and must not rule out
+matching rows."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ TRANSITIONS = (1603587600, 1585443600, 1604217600, 1583661600)
 
 @pytest.fixture(scope="module")
 def clocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes sorted wall clocks around the transitions of several zones, in many stripes, with bloom filters."""
+    """Writes sorted local times around the transitions of several zones, in many stripes, with bloom filters."""
     walls = np.concatenate([np.arange(at - 6 * 3600, at + 6 * 3600, 5) for at in sorted(TRANSITIONS)])
     old = np.arange(-2_300_000_000, -2_000_000_000, 100_003)
     data = pa.table({"at": pa.array(np.concatenate([old, walls]), pa.timestamp("s")).cast(pa.timestamp("ns"))})

@@ -1,4 +1,4 @@
-"""A selective scan reads and decompresses only what the file's layout requires. Also, tests of damaged indexes."""
+"""A selective scan reads and decompresses only what the file's layout requires. Some tests damage the indexes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes a file without compression, so that damaged streams still fit the positions of the index."""
+    """Writes a file without compression, so that the positions of the index also match damaged streams."""
     return write(tmp_path_factory.mktemp("work") / "plain.orc", "uncompressed")
 
 
@@ -75,8 +75,8 @@ def chunks(raw: bytes) -> list[tuple[int, int]]:
 
 
 def needed(path: Path, groups: dict[int, list[int]]) -> tuple[int, int]:
-    """Returns the bytes and the number of the chunks that contain these row groups, in total for all data streams.
-    Both are computed from the layout. ``groups`` has the numbers of row groups by the number of their stripe."""
+    """Returns how many bytes and how many chunks contain these row groups, for all data streams. Both are computed from
+    the layout. ``groups`` maps the number of a stripe to the numbers of its row groups."""
     raw = path.read_bytes()
     size = count = 0
     with orcidx.open(path) as file:
@@ -103,7 +103,7 @@ def needed(path: Path, groups: dict[int, list[int]]) -> tuple[int, int]:
 
 
 def index_bytes(path: Path, blooms: set[str]) -> int:
-    """Returns the bytes of the row indexes of all columns and the bloom filters of some columns."""
+    """Returns how many bytes the row indexes of all columns and the bloom filters of some columns have."""
     with orcidx.open(path) as file:
         names = {node.id: node.dotted for node in file._reader.root.walk()}
         return sum(
@@ -127,7 +127,7 @@ def test_a_point_lookup_reads_the_chunks_of_its_row_group_and_little_more(big: P
     tails = [kind for kind, _ in reader.asked].count("tail")  # 0 if the tail is cached
     must = tails * TAIL_REQUEST + footer + index_bytes(big, {name}) + size
     assert metrics.bytes_read <= 1.05 * must, (metrics.bytes_read, must)
-    data = metrics.bytes_read - tails * TAIL_REQUEST - index_bytes(big, {name})  # if nothing is cached
+    data = metrics.bytes_read - tails * TAIL_REQUEST - index_bytes(big, {name})  # assumes that no index is cached
     assert data < big.stat().st_size / 4
     assert metrics.chunks_decompressed <= count
     assert metrics.row_groups_kept == len(groups)
@@ -295,8 +295,8 @@ def test_a_damaged_index_loses_no_row_and_says_so(plain: Path, kind: StreamKind,
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_limit_reads_the_row_groups_of_its_rows_alone(big: Path, local: bool) -> None:
-    """Only the row groups of the first rows are read, even if deleted rows or rows outside the selection precede
-    them."""
+    """A limit reads only the row groups of the first rows. Deleted rows, or rows outside the selection, may precede
+    these rows."""
     whole = pyarrow.orc.read_table(big)
     for options, rows in (
         ({}, range(10)),
