@@ -1,4 +1,4 @@
-"""``orcidx.rewriting.convert``: no value of CSV or JSON lines changes on the way into ORC."""
+"""``orcidx.rewriting.convert``: values of CSV or JSON lines do not change when they are converted to ORC."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_doubtful_values_of_csv_stay_text(tmp_path, value):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """pyarrow parses 1 MiB at once."""
+    """pyarrow parses the file in blocks of 1 MiB."""
     monkeypatch.setattr(csv_rows, "TEXT_BLOCK_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_the_whole_file_is_asked_not_its_first_block(tmp_path):
-    first = "1234567,1234567,true\n" * 60_000  # longer than the first block, from which pyarrow infers types
+    first = "1234567,1234567,true\n" * 60_000  # longer than one block; pyarrow infers types from the first block
     found = from_csv(tmp_path, f"a,b,c\n{first}007,1.5,1\n")
     assert found.schema.types == [pa.string(), pa.float64(), pa.string()]
     assert list(found.slice(60_000).to_pylist()[0].values()) == ["007", 1.5, "1"]
@@ -84,7 +84,7 @@ def test_a_nan_of_csv_is_no_null(tmp_path):
 @pytest.mark.parametrize("beside", [None, [1.5], ["NULL"]])
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_null_texts_come_back_from_csv(tmp_path, texts, beside, suffix):
-    """Null texts became empty texts. Rows with a null in the only column were lost."""
+    """Null texts do not become empty texts. A row is not lost if its only column is null."""
     table = pa.table({"s": pa.array(texts, pa.string())} | ({"b": beside * len(texts)} if beside else {}))
     orcidx.write_table(table, tmp_path / "a.orc")
     convert(tmp_path / "a.orc", tmp_path / f"a.{suffix}")
@@ -108,7 +108,7 @@ def test_nulls_of_other_csv_files(tmp_path, text, expected):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_nulls_of_csv_in_several_blocks(tmp_path):
-    """The columns of text and the other columns are read separately if the others have null words."""
+    """If columns that are not texts contain null words, the columns of texts are read separately."""
     rows = [("NA" if i % 7 == 0 else str(i), "" if i % 3 else '""') for i in range(200_000)]
     table = from_csv(tmp_path, "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
     assert table["a"].to_pylist() == [None if a == "NA" else int(a) for a, _ in rows]
@@ -172,7 +172,7 @@ def test_json_that_names_a_field_twice_is_refused(tmp_path):
 
 
 def test_two_columns_of_one_name_do_not_become_json(tmp_path):
-    """The conversion lost one of the two columns before."""
+    """Such a conversion is refused, because it would lose one of the two columns."""
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     nested = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for number, table in enumerate(
@@ -186,7 +186,7 @@ def test_two_columns_of_one_name_do_not_become_json(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_long_rows(tmp_path, suffix):
-    """Rows of more than 1 MiB were refused as damage."""
+    """Rows of more than 1 MiB are read. Rows of more than 16 MiB are refused, but not as damaged."""
     for size, fits in ((3_000_000, True), (40_000_000, False)):
         table = pa.table({"s": ["a", "x" * size, "b"]})
         orcidx.write_table(table, tmp_path / "a.orc")
@@ -223,7 +223,8 @@ def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
     ],
 )
 def test_times_of_json_keep_their_zone(tmp_path, texts, kind, nested):
-    """Times with a zone were read as UTC wall clocks before, also in columns where other times have no zone."""
+    """Times with a zone are not read as local times of UTC. This also applies if other times of the column have no
+    zone."""
     rows = [{"r": {"l": [{"a": text}]}} if nested else {"a": text} for text in texts]
     found = from_json(tmp_path, [json.dumps(row) for row in rows])
     times = pc.struct_field(pc.list_flatten(pc.struct_field(found["r"], "l")), "a") if nested else found["a"]
@@ -241,7 +242,7 @@ def nanoseconds(text: str) -> int:
 
 
 def test_a_time_of_int96_outside_of_nanoseconds_is_an_error(tmp_path):
-    """It became another time before."""
+    """The error is raised, because pyarrow would return a wrong time."""
     day, last = datetime.datetime(2020, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
     for values in ([day, None, day], [day] * 70_000 + [last, None]):
         rows = pa.table({"t": pa.array(values, pa.timestamp("us")), "id": range(len(values))})

@@ -1,4 +1,4 @@
-"""Damaged values that can be decoded are not copied into a verified copy or a repaired file."""
+"""Damaged values that can be decoded are copied neither to a verified copy nor to a repaired file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
     target = tmp_path / "out.orc"
     given = sources if how.get("merge") else source
     stripe = r"stripe 1, row group 1, column x\): the maximum is 4999.0, but the values include 9000000000.0"
-    # With new bloom filters, the stripes are decoded and get new statistics.
+    # If bloom filters are added, the stripes are decoded and get new statistics.
     if how.get("bloom_filters"):
         stripe = "statistics"
     with pytest.raises(orcidx.CorruptFile, match=rf"{stripe}.*no file was published.*a\.orc") as caught:
@@ -55,7 +55,8 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
 
 @pytest.mark.parametrize("how", [{"sort_by": "x"}, {"cluster_by": ["x"]}, {"merge": True, "sort_by": "x"}])
 def test_rows_that_are_encoded_anew_are_of_sound_values(tmp_path: Path, how: dict[str, Any]) -> None:
-    """Without the check, the statistics of the new file would include the wrong value and hide the damage."""
+    """Without this check, the statistics of the new file would include the wrong value, so the damage would no longer
+    be found."""
     sources = [tmp_path / "b.orc", damaged(tmp_path / "a.orc")] if how.get("merge") else damaged(tmp_path / "a.orc")
     if isinstance(sources, list):
         orcidx.write_table(pa.table({"x": [1.0]}), sources[0])

@@ -1,5 +1,5 @@
-"""If ``orcidx.rewrite`` keeps streams, the new statistics and bloom filters describe the stored values. Options of the
-caller that change values, such as ``timestamp_unit``, do not change the indexes."""
+"""If ``orcidx.rewrite`` keeps streams, the new statistics and bloom filters describe the stored values. Options that
+change the values that the caller reads, such as ``timestamp_unit``, do not change these indexes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_writers(folder: Path, data: pa.Table, *changed: tuple[str, str]) -> list[str]:
-    """Writes the rows with orcidx and with pyarrow. If such files are merged, all indexes are computed again.
-    ``changed`` has pairs of hexadecimal texts. In the footers, the second text replaces the first."""
+    """Writes the rows with orcidx and with pyarrow. A merge of such files computes all indexes again. ``changed`` has
+    pairs of hexadecimal texts. In the footers, the second text of a pair replaces the first."""
     paths = [str(folder / "orcidx.orc"), str(folder / "pyarrow.orc")]
     orcidx.write_table(data, paths[0], compression="uncompressed", row_index_stride=1000)
     orc.write_table(data, paths[1], compression="uncompressed", row_index_stride=1000)
@@ -89,7 +89,8 @@ def test_only_bloom_filters_are_added(tmp_path: Path, verify: bool) -> None:
 
 
 def test_years_beyond_nanoseconds_are_encoded(tmp_path: Path) -> None:
-    """The stored values cannot be read in nanoseconds. The caller's unit is for encoding."""
+    """The stored values cannot be read in nanoseconds, so no indexes are made. The rows are encoded in the caller's
+    unit."""
     data = pa.table({"x": pa.array([0, 250_000_000_000_000_000], pa.timestamp("us"))})
     sources, target = two_writers(tmp_path, data), str(tmp_path / "new.orc")
     with pytest.raises(ValueOutOfRange):
@@ -102,7 +103,7 @@ def test_years_beyond_nanoseconds_are_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [None, "x"])
 def test_the_version_of_spark_in_a_file_of_another_writer(tmp_path: Path, order: str | None) -> None:
-    """Spark keeps no digits below microseconds, but other writers do."""
+    """Files of Spark have no digits below microseconds, but files of other writers can have them."""
     source, target = str(tmp_path / "a.orc"), str(tmp_path / "b.orc")
     orcidx.write_table(TIMES, source, row_index_stride=1000, metadata={"org.apache.spark.version": "3.5.0"})
     orcidx.rewrite(source, target, bloom_filters=["x"], sort_by=order)
@@ -112,7 +113,7 @@ def test_the_version_of_spark_in_a_file_of_another_writer(tmp_path: Path, order:
 
 @pytest.mark.parametrize("rounding", ["truncate", "half_up"])
 def test_decimals_with_too_many_digits(tmp_path: Path, rounding: str) -> None:
-    """The type of the column has a digit less than its values."""
+    """The type of the column has one digit less than its values."""
     numbers = [Decimal(i * 1000 + i % 1000).scaleb(-3) for i in range(ROWS)]
     data = pa.table({"x": pa.array(numbers, pa.decimal128(38, 3))})
     sources, target = two_writers(tmp_path, data, ("28263003", "28263002")), str(tmp_path / "new.orc")

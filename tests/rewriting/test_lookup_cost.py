@@ -1,4 +1,5 @@
-"""A rewrite says what it made worse: a larger file, or lookups that read more. Also, the chunk size of sorted rows."""
+"""The notes of a rewrite about what became worse: a larger file, or lookups that read more. Also, the chunk size of
+sorted rows."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_a_lookup_that_reads_more_is_told(stored: Path) -> None:
 
 
 def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
-    """So a lookup reads more only if the whole file is larger, and the overlap depth is not the cause."""
+    """Because the file is read at once, a lookup reads more only if the whole file is larger. The overlap depth is not
+    a cause."""
     rng = np.random.default_rng(2)
     table = pa.table({"id": np.arange(5000), "user": rng.integers(0, 500, 5000)})
     orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=1000)
@@ -64,8 +66,8 @@ def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
     ],
 )
 def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> None:
-    """Nothing was said about the requests, about files without row groups, or about larger indexes. The overlap depth
-    was given as the cause although it was 1 before and after."""
+    """The note names the cause: more requests, a file without row groups, or larger indexes. It does not name the
+    overlap depth, which is 1 before and after."""
     (one,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
     (note,) = [note for note in one.notes if note.startswith("a lookup by")]
     assert re.search(told, note), note
@@ -73,7 +75,8 @@ def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> 
 
 
 def test_merged_files_are_compared_together(stored: Path) -> None:
-    """One file of two that overlap is worse than each of them, but not than both."""
+    """A merged file is compared with its two overlapping sources together. It is worse than each of them, but not worse
+    than both."""
     other = stored.with_name("other.orc")
     orcidx.write_table(orcidx.read_table(stored), other, row_index_stride=5000, compression_block_size=4096)
     (one,) = orcidx.rewrite([stored, other], stored.with_name("m.orc"), merge=True, sort_by="id").files
@@ -81,7 +84,7 @@ def test_merged_files_are_compared_together(stored: Path) -> None:
 
 
 def test_remote_files_are_compared_as_local_files_are(stored: Path) -> None:
-    """So the storage of the sources changes no number. Blocks that are read for this are kept."""
+    """The notes do not depend on the storage of the sources. The blocks that the comparison reads are cached."""
     changes: dict[str, Any] = {"row_index_stride": 0, "stripe_size": 1 << 17}
     (local,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
     memory = fsspec.filesystem("memory")
@@ -124,7 +127,8 @@ WORDS = np.array([f"word {number:05}" for number in range(3000)])
 
 
 def random_table(rng: np.random.Generator, rows: int) -> pa.Table:
-    """Columns in order, nearly in order and without order, of many and of few values."""
+    """A table of columns whose values are sorted, nearly sorted and unsorted, with many and with few distinct
+    values."""
     near = np.arange(rows) + rng.integers(0, rows // 8, rows)
     price = pa.array(rng.random(rows), mask=rng.random(rows) < 0.1)
     return pa.table(
@@ -139,7 +143,8 @@ def random_table(rng: np.random.Generator, rows: int) -> pa.Table:
 
 
 def random_changes(rng: np.random.Generator) -> dict[str, Any]:
-    """What a rewrite changes: the sizes of stripes, row groups or chunks, the order, the compression, or indexes."""
+    """Returns random options of a rewrite. They change the sizes of stripes, row groups or chunks, the order, the
+    compression, or the indexes."""
     every: list[dict[str, Any]] = [
         {"stripe_size": int(rng.choice([1 << 16, 1 << 18, 1 << 26]))},
         {"row_index_stride": int(rng.choice([0, 500, 2000, 10_000, 1_000_000]))},
@@ -153,7 +158,7 @@ def random_changes(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def counted_lookups(path: Path, name: str, values: list[pa.Scalar]) -> tuple[float, float]:
-    """The average numbers of bytes and requests of cold lookups."""
+    """Returns the average numbers of bytes and requests of lookups with empty caches."""
     sizes, requests = [], []
     for value in values:
         forget_metadata()
@@ -166,7 +171,8 @@ def counted_lookups(path: Path, name: str, values: list[pa.Scalar]) -> tuple[flo
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_told_is_what_lookups_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Other values are looked up by scans, whose reads are counted. So the numbers may differ a little."""
+    """The estimates are compared with counted scans. These scans look up other values, so the numbers may differ a
+    little."""
     rng = np.random.default_rng(seed)
     table = random_table(rng, 50_000)
     source, target = tmp_path / "a.orc", tmp_path / "b.orc"
@@ -221,7 +227,8 @@ def test_a_larger_result_is_told(stored: Path) -> None:
 
 
 def test_ordered_rows_get_small_chunks(stored: Path) -> None:
-    """A row group was a twelfth of a chunk before, and a lookup reads the whole chunk."""
+    """Sorted rows get chunks of 64 KiB. With chunks of 256 KiB, a row group would be a twelfth of a chunk, and a lookup
+    reads whole chunks."""
     sizes = {}
     large = stored.with_name("large.orc")
     orcidx.write_table(orcidx.read_table(stored), large)

@@ -1,5 +1,5 @@
-"""``orcidx.rewrite``: after each kind of rewrite, orcidx, pyarrow and pyorc read the same rows, and no evidence is
-wrong."""
+"""``orcidx.rewrite``: after each kind of rewrite, orcidx, pyarrow and pyorc read the same rows. No statistics or
+filters are wrong."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def check_readers(path: str, expected: pa.Table) -> None:
 
 
 def check_evidence(path: str, expected: pa.Table) -> None:
-    """Checks that each question has the same answer with indexes, without them, and by row groups alone."""
+    """Checks that conditions find the same rows with indexes and without them, and that row ranges return the right
+    rows."""
     file = orcidx.open(path)
     for row, names in ((0, ("id", "city", "at")), (len(expected) - 1, ("price", "day", "x"))):
         for name in names:
@@ -138,7 +139,7 @@ def test_copies_are_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("from_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("to_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 def test_positions_survive_every_pair_of_codecs(tmp_path, from_codec, to_codec):
-    """Chunks are shorter than row groups, and positions point into them."""
+    """Chunks are shorter than row groups, so positions are inside chunks."""
     source = make(tmp_path / "a.orc", compression=from_codec, compression_block_size=1 << 10)
     orcidx.rewrite(source, tmp_path / "b.orc", compression=to_codec, compression_block_size=3000)
     file = orcidx.open(tmp_path / "b.orc")
@@ -167,7 +168,8 @@ def test_merging_copies_stripes_and_merges_statistics(tmp_path):
 
 
 def test_files_of_two_writers_are_indexed_anew(tmp_path):
-    """Otherwise, evidence of a writer that is not trusted would be trusted in the merged file."""
+    """If statistics and filters were copied, those of a writer that is not trusted would be trusted in the merged
+    file."""
     make(tmp_path / "a.orc", "orcidx", compression="zstd", bloom_filter_columns=["city"])
     make(tmp_path / "b.orc", "pyarrow", table(1), compression="zstd")
     sources = [tmp_path / "a.orc", tmp_path / "b.orc"]
@@ -182,7 +184,7 @@ def test_files_of_two_writers_are_indexed_anew(tmp_path):
     assert file.writer.software.startswith("orcidx ")
     for stripe in range(len(file.stripes)):
         explained = file.scan(["id"], (col("city") == "city 77"), stripes=[stripe]).explain()
-        assert explained.funnel[3].after == 0, "every stripe has filters that are believed"
+        assert explained.funnel[3].after == 0, "every stripe has filters that are trusted"
 
 
 def test_filters_of_a_writer_that_is_not_believed_are_not_added_to(tmp_path):
@@ -223,7 +225,7 @@ def test_sorting(tmp_path, memory, keys):
 
 
 def test_a_sort_spills_into_the_temporary_directory(tmp_path, monkeypatch):
-    """DuckDB's default is the working directory, which may not be writable."""
+    """By default, DuckDB uses the working directory, which may not be writable."""
     duckdb = pytest.importorskip("duckdb")
     connect = duckdb.connect
     given = []
@@ -271,7 +273,7 @@ def test_clustering_narrows_both_columns(tmp_path):
 
 
 def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
-    """Many rare values get few of the bits, so that the frequent values are kept apart."""
+    """Rare values get few of the bits, even if they are many, so that the frequent values are separated."""
     rng = np.random.default_rng(3)
     frequent = [rng.integers(0, 1000, 40_000) for _ in "ab"]
     rare = [rng.integers(1000, 10**9, 40_000) for _ in "ab"]
@@ -280,7 +282,7 @@ def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
     orcidx.rewrite(source, tmp_path / "b.orc", cluster_by=["a", "b"], row_index_stride=400)
     with orcidx.open(tmp_path / "b.orc") as file:
         kept = [file.scan(where=f"{name} = 500").explain().funnel[2].after for name in "ab"]
-    assert max(kept) <= 24  # of 100 row groups; perfect tiles of 10 by 10 would keep 10
+    assert max(kept) <= 24  # of 100 row groups; an ideal order would keep 10
 
 
 def test_filters_of_booleans_do_not_stop_a_rewrite(tmp_path):
@@ -336,7 +338,7 @@ def test_a_damaged_source_leaves_nothing(tmp_path, options):
 
 
 def test_a_row_index_that_cannot_be_patched(tmp_path, monkeypatch):
-    """If positions point to no chunk, the rows are encoded again, and the result says so."""
+    """If positions are outside of chunks, the rows are encoded again, and the result says so."""
     source = make(tmp_path / "a.orc", compression="uncompressed")
     right = stripes.read_index_entries
 
@@ -464,7 +466,7 @@ def test_to_a_url_and_from_bytes(tmp_path):
 
 
 def test_statistics_that_cannot_be_merged_are_left_out():
-    """Type-specific statistics with only one of the two bounds would make ORC Java skip all rows."""
+    """If statistics of a type have only one of the two bounds, ORC Java skips all rows."""
     from orcidx.orc.kinds import TypeKind
     from orcidx.orc_writer.messages import blob, sint, uint
 
@@ -480,7 +482,7 @@ def test_statistics_that_cannot_be_merged_are_left_out():
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
-    """NaN comes before nulls, and equal rows keep their order. DuckDB itself has NaN first in descending order."""
+    """NaN comes before nulls, and equal rows keep their order. DuckDB itself sorts NaN first in descending order."""
     pytest.importorskip("duckdb")
     rng = np.random.default_rng(5)
     choices = [float("nan"), None, 0.0, -0.0, float("inf"), -float("inf"), 1.5, -2.0]
@@ -499,7 +501,8 @@ def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
 
 
 def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
-    """Arrow's unions have no validity bitmap, so null unions cannot be encoded again. A copied stripe keeps them."""
+    """Arrow's unions have no validity bitmap, so null unions cannot be encoded again. They remain in stripes that are
+    copied."""
     path = tmp_path / "u.orc"
     for rows, has_nulls in (([(3, 1), (1, None)], True), ([(3, 1), (1, "a")], False)):
         with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,u:uniontype<int,string>>") as writer:
@@ -523,7 +526,7 @@ def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("root", ["int", "string"])
 def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, root: str) -> None:
-    """New indexes are made column by column, and such a file has no column of its own, so its rows are encoded."""
+    """New indexes are made column by column. Such a file has only the root column, so its rows are encoded."""
     rows = [1, None, 5] if root == "int" else ["a", None, "b"]
     paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
     for path in paths:
@@ -559,7 +562,7 @@ def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
 
 
 def test_different_field_ids_are_not_merged(tmp_path: Path) -> None:
-    """The merged file would have the field ids of the first file for all rows."""
+    """Such files are refused, because all rows of the merged file would have the field ids of the first file."""
     paths = []
     for number in ("1", "2"):
         fields = [pa.field("y", pa.int64(), metadata={"iceberg.id": number})]
@@ -571,7 +574,7 @@ def test_different_field_ids_are_not_merged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [None, "a"])
 def test_field_ids_are_not_lost(tmp_path: Path, order: str | None) -> None:
-    """Readers that match columns by field id would read nulls."""
+    """If field ids were lost, readers that match columns by field id would read nulls."""
     field = pa.field("a", pa.int64(), metadata={"paimon.id": "7"})
     with_id, without = tmp_path / "with.orc", tmp_path / "without.orc"
     orcidx.write_table(pa.table([[1]], schema=pa.schema([field])), with_id)
@@ -590,8 +593,8 @@ def test_field_ids_are_not_lost(tmp_path: Path, order: str | None) -> None:
 
 
 def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
-    """Both are bigint. Only an attribute says which one is a timestamp, and the merged file has the attributes of the
-    first file."""
+    """The two types are both bigint. Only an attribute marks the timestamps, and the merged file has the attributes of
+    the first file."""
     times = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.timestamp("us"))]))})
     numbers = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.int64())]))})
     paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
@@ -605,7 +608,7 @@ def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None
 
 
 def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
-    """The values of partitions are in the names of directories only, so one file would lose them."""
+    """The values of partitions are only in the names of directories, so one file would lose them."""
     data = pa.table({"k": ["a", "b"], "v": [1, 2]})
     orcidx.write_dataset(data, tmp_path / "d", partition_by="k")
     orcidx.write_dataset(data, tmp_path / "d", partition_by="k", mode="append")
@@ -624,7 +627,7 @@ def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
 
 
 def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp_path: Path) -> None:
-    """The source has filters of these columns, so nobody asked for them."""
+    """The source has filters of these columns, but the caller did not request filters of them."""
     data = pa.table({"a": [1, 2], "b": ["x", "y"], "in": pa.array([{"y": 1}, {"y": 2}])})
     source = make(tmp_path / "a.orc", data=data, bloom_filter_columns=["a", "b", "in.y"])
     schema = pa.schema([("a", pa.int64())])
@@ -636,7 +639,7 @@ def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp
 
 
 def test_columns_with_the_same_name(tmp_path: Path) -> None:
-    """Columns are read by their names for new filters, and are compared by their names for the notes."""
+    """For new filters, columns are read by their names. For the notes, they are compared by their names."""
     data = pa.Table.from_arrays([pa.array(range(3000)), pa.array(map(str, range(3000)))], names=["a", "a"])
     source = make(tmp_path / "a.orc", data=data)
     for options in ({"bloom_filters": ["*"]}, {"row_index_stride": 500}):
@@ -647,7 +650,8 @@ def test_columns_with_the_same_name(tmp_path: Path) -> None:
 
 
 def test_verifying_knows_the_forms_in_which_options_store_values(tmp_path: Path) -> None:
-    """CHAR is padded, and Spark's timestamps without a zone are numbers. Verifying took this for a wrong file."""
+    """CHAR is padded, and Spark's timestamps without a zone are numbers. The verification does not report this as an
+    error."""
     words, times = pa.array(["ab", None, "c d"]), pa.array([1, None, -3_000_000], pa.timestamp("us"))
     data = pa.table(
         {

@@ -1,4 +1,4 @@
-"""Random tables of every type are rewritten with random options. The rows are the same, and lookups lose none of
+"""Random tables of every type are rewritten with random options. The rows are the same, and lookups find all of
 them."""
 
 from __future__ import annotations

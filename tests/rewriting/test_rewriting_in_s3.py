@@ -1,5 +1,5 @@
-"""Rewrites and datasets in an object store (moto's S3). Nothing is published after an error, and the next call
-completes a call that was killed."""
+"""Rewrites and datasets in an object store (moto's S3). After an error, nothing is published. If a call was killed, the
+next call completes its work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def s3() -> Iterator[tuple[dict[str, Any], RequestLog]]:
 
 
 class Denied:
-    """The server. It refuses requests for which ``matches(method, path, query)`` is true."""
+    """A server that refuses requests for which ``matches(method, path, query)`` is true."""
 
     def __init__(self, app: Any, matches: Any) -> None:
         self.app, self.matches, self.refused = app, matches, 0
@@ -101,7 +101,7 @@ def test_merged_and_in_place(s3):
 
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_a_dataset_is_completed_after_a_kill(s3, monkeypatch, dies):
-    """The call is killed before or after the manifest lists a file that already has its name."""
+    """A file already has its final name. The call is killed before or after this file is added to the manifest."""
     options, _ = s3
     root = f"s3://{BUCKET}/set-{dies}"
     table = pa.table({"k": ["a", "b", "c"] * 1000, "v": range(3000)})

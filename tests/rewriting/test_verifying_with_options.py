@@ -1,4 +1,5 @@
-"""A verified rewrite accepts values that the caller's options allow, and compares what was read with these options."""
+"""A verified rewrite accepts values that can be read only with the caller's options. It compares the values that are
+read with these options."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ ODD = {
     "decimal_rounding": (NUMBERS, bytes.fromhex("28263003"), bytes.fromhex("28263002")),
     "timezone": (TIMES, b"UTC", b"XXT"),
 }
-"""For each option: a column, bytes of the written file, and the bytes that replace them. The new file can be read only
-with the option."""
+"""For each option: a column, bytes of the written file, and the bytes that replace them. The changed file can be read
+only with the option."""
 WAYS: list[dict[str, Any]] = [{}, {"compression": "zstd"}, {"bloom_filters": ["x"]}, {"sort_by": "y"}]
 
 
@@ -52,7 +53,7 @@ def odd_file(path: Path, option: str, **options: Any) -> Path:
 )
 @pytest.mark.parametrize("filtered", [False, True])
 def test_sources_that_need_an_option(tmp_path: Path, how: dict[str, Any], read: dict[str, Any], filtered: bool) -> None:
-    """The verification refused these sources, or said that the written file differs from them."""
+    """The verification reads the source and the written file with the same options, so it accepts these sources."""
     (option,) = read
     source = odd_file(tmp_path / "a.orc", option, bloom_filter_columns=["x"] if filtered else None)
     target = tmp_path / "b.orc"

@@ -1,5 +1,5 @@
-"""``orcidx.write_dataset``: all readers return the partitions, files have even sizes, and calls complete killed
-calls."""
+"""``orcidx.write_dataset``: all readers return the partitions, files have similar sizes, and a repeated call completes
+a killed call."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ LATE = [
 
 @pytest.mark.parametrize("values", LATE, ids=lambda value: str(value.type))
 def test_years_that_have_no_text(tmp_path, values):
-    """Such years raised Python's own OverflowError before."""
+    """The error is ``ValueOutOfRange``, not Python's ``OverflowError``."""
     with pytest.raises(orcidx.errors.ValueOutOfRange, match="before year 1 or after year 9999") as caught:
         orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
     assert caught.value.column == "k"
@@ -199,7 +199,7 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
 
 
 def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch):
-    """The manifest names every file. For ten thousand files, writing it after each file wrote 5 GB."""
+    """The manifest names every file. Written after each of ten thousand files, it would take 5 GB in total."""
     puts, put = [], Folder.put
 
     def counted(self, name, data):
@@ -225,7 +225,7 @@ def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
     data = pa.table({"k": rng.integers(0, 8, 300_000), "x": rng.integers(0, 2**62, 300_000)})
     orcidx.write_dataset(data.to_reader(5000), tmp_path, partition_by="k", max_memory=1 << 20, use_threads=False)
     assert 0 < max(held) < 1 << 20
-    assert len(held) > 8, "stripes that ended before their files"
+    assert len(held) > 8, "some stripes end before their file ends"
     assert orcidx.scan(tmp_path).count_rows() == 300_000
 
 
@@ -291,7 +291,7 @@ def test_partitions_keep_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_path):
-    """The second call wrote nothing before, but returned as if it had written."""
+    """A second call writes again or raises an error. It does not return without writing."""
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     given = {"partition_by": "p"}
     first = orcidx.write_dataset(rows, tmp_path, **given)
@@ -306,13 +306,13 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
     assert orcidx.scan(tmp_path).to_table()["id"].to_pylist() == [7]
     assert sorted(data_files(tmp_path)) == sorted(["_notes.txt", done.files[0].path])
     assert first.files[0].path not in data_files(tmp_path)
-    assert not list((tmp_path / "_orcidx_write").glob("*.json")), "the manifest of a job whose files are gone"
+    assert not list((tmp_path / "_orcidx_write").glob("*.json")), "no manifest of deleted files remains"
     with pytest.raises(InvalidQuery, match="mode must be one of"):
         orcidx.write_dataset(rows, tmp_path, mode="ignore", **given)
 
 
 def test_files_of_hive_are_replaced_too(tmp_path):
-    """Hive gives its files no suffix, and a scan reads them."""
+    """Files of Hive have no suffix. They are replaced too, because a scan reads them."""
     for name in ("000000_0", "x.ORC"):
         orcidx.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
     (tmp_path / "notes.txt").write_text("kept")
@@ -350,15 +350,14 @@ def test_an_overwrite_that_is_cut_off_is_completed(tmp_path, monkeypatch, job):
         patched.setattr(Folder, "delete", delete)
         with pytest.raises(KeyboardInterrupt):
             orcidx.write_dataset(new, tmp_path, mode="overwrite", job=job)
-    assert 7 in orcidx.scan(tmp_path).to_table()["id"].to_pylist(), "the new rows are there before the old ones go"
+    assert 7 in orcidx.scan(tmp_path).to_table()["id"].to_pylist(), "new rows are published before old rows are deleted"
     orcidx.write_dataset(new, tmp_path, mode="overwrite", job=job)
     assert orcidx.scan(tmp_path).to_table().equals(new)
 
 
 @pytest.mark.parametrize("cut_off", [False, True])
 def test_a_finished_overwrite_keeps_files_that_were_added_later(tmp_path, monkeypatch, cut_off):
-    """A second call of a finished job deleted the files that other jobs had added in the meantime, and their
-    manifests."""
+    """A second call of a finished job must not delete files, or manifests, that other jobs added in the meantime."""
     new, added = pa.table({"id": [7]}), pa.table({"id": [8]})
     orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
     if cut_off:
