@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:tests python tests/threads/interrupted.py --count 20000 --seed 1
 
-For half of the interrupts, the handler of a timer's signal raises. For the other half, a trace function raises before a
-random instruction of the modules ``SHARED`` that the task runs. A signal handler may raise at these places, too. After
-each interrupt, the same task must run to its end, no thread may be busy, and there must be no file beside the result.
-If a task hangs, the process ends and prints the stacks of its threads.
+Half of the interrupts are raised by the handler of a timer's signal. The other half are raised by a trace function,
+before a random instruction of the modules ``SHARED`` that the task runs. A signal handler can raise at these places
+too. After each interrupt, the same task must run to its end, no thread may be busy, and no file except the result may
+remain. If a task hangs, the process ends and prints the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ SHARED = (
 )  # fmt: skip
 POOLS = (POOL, READERS, REQUESTS, ENCODERS, drive._OFF_LOOP)
 PATIENCE = 60
-"""Seconds after which a task counts as hung. A task takes some milliseconds."""
+"""The number of seconds after which a task counts as hung. A task takes some milliseconds."""
 
 
 class Interrupt(KeyboardInterrupt):
-    """The error that the handler raises. It ends an asyncio event loop, which swallows any other error."""
+    """The error that the handler raises. As a KeyboardInterrupt, it ends an asyncio event loop, which does not raise
+    other errors."""
 
 
 class Tasks:
@@ -63,7 +64,7 @@ class Tasks:
         rng = np.random.default_rng(1)
         columns = {f"n{i}": rng.integers(0, 1 << 40, rows) for i in range(3)}
         self.table = pa.table({**columns, "text": [f"value {i % 977}" for i in range(rows)], "x": rng.random(rows)})
-        import obstore.store  # not at the top: the core tests check the imports of modules
+        import obstore.store  # not at the top, because the core tests check the imports of modules
 
         self.root = root
         self.out = root / "out"
@@ -140,12 +141,12 @@ _NO_TASKS = {"__init__", "all"}
 
 
 class _Hidden(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
-    """The local file system as a file system that orcidx does not recognize as local."""
+    """A local file system that orcidx does not recognize as local."""
 
 
 @contextmanager
 def by_timer(after: float) -> Iterator[None]:
-    """Makes a signal handler raise after ``after`` seconds, if the code inside takes that long."""
+    """Makes a signal handler raise after ``after`` seconds, unless the code inside ends earlier."""
     signal.setitimer(signal.ITIMER_REAL, after)
     try:
         yield
@@ -190,7 +191,7 @@ def by_trace(trace: Trace) -> Iterator[None]:
 
 
 def at_rest() -> bool:
-    """Whether all pools are idle, now or within some seconds."""
+    """Returns whether all pools become idle within some seconds."""
     end = time.monotonic() + PATIENCE / 2
     while any(pool.busy for pool in POOLS):
         if time.monotonic() > end:
@@ -217,7 +218,7 @@ def interrupted(tasks: Tasks, count: int, seed: int) -> dict[str, int]:
         steps[task.__name__] = trace.seen
     while sum(came.values()) < count:
         task = rng.choice(everything)
-        # An error of a signal handler breaks a running asyncio event loop, whatever program uses it.
+        # An error that a signal handler raises breaks a running asyncio event loop, with or without orcidx.
         kind = "timer" if came["timer"] <= came["trace"] and task.__name__ != "scan_on_a_loop" else "trace"
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         trace = Trace(rng.randint(1, steps[task.__name__]))
@@ -228,7 +229,7 @@ def interrupted(tasks: Tasks, count: int, seed: int) -> dict[str, int]:
             came[kind] += 1
         if rng.random() < 0.2:
             task()
-            assert at_rest(), f"{task.__name__}: something is left at work, after {trace.place or 'a timer'}"
+            assert at_rest(), f"{task.__name__}: something still runs after {trace.place or 'a timer'}"
         faulthandler.cancel_dump_traceback_later()
     for task in everything:
         task()

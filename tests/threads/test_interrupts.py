@@ -1,4 +1,4 @@
-"""A few interrupts of reads and writes. ``interrupted.py`` has the tasks, and runs longer by hand."""
+"""A few interrupts of reads and writes. The tasks are in ``interrupted.py``, which can also be run longer by hand."""
 
 import ast
 import os
@@ -20,13 +20,14 @@ import orcidx
 PACKAGE = Path(orcidx.__file__).parent
 COUNT = int(os.environ.get("ORCIDX_INTERRUPTS", "80"))
 PATIENCE = 120 + COUNT
-"""Seconds after which a process counts as hung."""
+"""The number of seconds after which a process counts as hung."""
 
 LEFT_LOCKED = re.compile(
     r"threading\.(?!local\b)\w+|\bqueue\.\w*Queue\b|concurrent\.futures"
     r"|from (?:threading|queue|concurrent)\b|run_coroutine_threadsafe|wrap_future|run_in_executor|to_thread\b"
 )
-"""Names that may stay locked if an interrupt comes at a bad moment. ``orcidx/threads`` has a replacement for each."""
+"""Names of locks that may stay locked if an interrupt comes at a bad moment. ``orcidx/threads`` has a replacement for
+each."""
 
 SHELL = """
 import signal, sys
@@ -63,7 +64,7 @@ cli.main(["probe"])
 """
 """Runs a command in which an interrupt comes in a callback that cannot raise errors."""
 
-with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt here")
+with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers that interrupt")
 
 
 @with_timers
@@ -76,9 +77,9 @@ def test_interrupts_leave_nothing_at_work():
     assert f"seed {seed}" in done.stdout
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # for an open file that has no name yet
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # an interrupted write leaves an open file that has no name
 def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
-    """The write is interrupted at each instruction of the module that makes and renames the temporary file."""
+    """The write is interrupted before each instruction of the module that creates and renames the temporary file."""
     table = pa.table({"a": [1, 2, 3]})
     count = interrupted.Trace(shared=("storage/local_writing",))
     with interrupted.by_trace(count):
@@ -88,13 +89,13 @@ def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
         with suppress(interrupted.Interrupt), interrupted.by_trace(trace):
             orcidx.write_table(table, tmp_path / "a.orc")
         assert [one.name for one in tmp_path.iterdir()] == ["a.orc"], trace.place
-    assert count.seen > 60  # more than 100 with Python 3.11, 79 with 3.15
+    assert count.seen > 60  # more than 100 with Python 3.11, and 79 with 3.15
 
 
 @with_timers
 @pytest.mark.parametrize("command", [["scan", "--stats"], ["check"], ["rewrite", "OUT"]], ids=lambda one: one[0])
 def test_the_shell_ends_at_an_interrupt(tmp_path, command):
-    """Whenever the interrupt comes, the process ends, prints no Python traceback, and leaves no file."""
+    """At any moment of the interrupt, the process ends, prints no Python traceback, and leaves no temporary file."""
     path = tmp_path / "many.orc"
     rows = 200_000
     orcidx.write_table(pa.table({"a": range(rows), "b": [f"{i}" for i in range(rows)]}), path, stripe_size=1 << 20)
@@ -113,8 +114,7 @@ def test_an_interrupt_in_a_callback_is_not_lost() -> None:
 
 
 def test_no_lock_is_left_by_an_interrupt():
-    """No code of the package runs Python code while it holds a lock. Threads wait for each other with
-    ``orcidx/threads``."""
+    """The package never runs Python code while it holds a lock. Threads wait for each other with ``orcidx/threads``."""
     wrong = []
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
