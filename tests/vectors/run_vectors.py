@@ -1,8 +1,8 @@
 """Byte vectors of the run-length encodings, each with its values.
 
-They come from the examples of the ORC specification, from ORC's C++ and Java tests, and from files made by hand. For
-these files, ORC C++ (pyarrow), ORC Java (Spark) and a reference decoder give the same values. Test ids have the number
-of the vector.
+They come from the examples of the ORC specification, from ORC's C++ and Java tests, and from files made by hand. ORC
+C++ (pyarrow), ORC Java (Spark) and a reference decoder read the same values from these files. The ids of tests contain
+the number of the vector.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ BITS = [
 INTEGERS = [*DELTA, *SHORT_REPEAT, *DIRECT, *PATCHED, *VERSION_1]
 
 MALFORMED = {
-    # name: (form, bytes, what the message says)
+    # name: (form, bytes, a part of the message)
     "patched without patches": ("v2", "820403200a1b00", "no patches"),
     "patch and gap of 65 bits": ("v2", "86041f010501234000000000000000000000", "more than 64 bits"),
     "patch outside the run": ("v2", "8604034100012340e2", "outside"),

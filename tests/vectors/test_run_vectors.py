@@ -1,4 +1,5 @@
-"""Every byte vector is read in every read size and chunk size, over NONE and ZLIB. Malformed vectors are refused."""
+"""Every byte vector is read with every read size and chunk size, uncompressed and with ZLIB. Malformed vectors are
+refused."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def test_malformed(name: str, framing: str) -> None:
 
 
 def test_a_trailing_gap_of_255_is_legal() -> None:
-    """ORC C++ accepts such a gap. ORC Java reads beyond its array."""
+    """orcidx and ORC C++ accept such a gap. ORC Java reads beyond its array."""
     reader = IntRle(chop(bytes.fromhex("820403e10a5540ff00"), 99, "NONE").window(), version=2, signed=True)
     out = np.empty(5, np.int64)
     reader.read(out)
@@ -113,7 +114,7 @@ def test_a_trailing_gap_of_255_is_legal() -> None:
 
 
 def test_seek_into_the_second_run() -> None:
-    """The place is byte 7 of the stream, with 13 values consumed (vector 51)."""
+    """The position is byte 7 of the stream, and then 13 values of the run (vector 51)."""
     (vector,) = (vector for vector in INTEGERS if vector.number == 51)
     for framing in FRAMINGS:
         for size in chunk_sizes(vector.data, 7):
@@ -127,7 +128,8 @@ def test_seek_into_the_second_run() -> None:
 
 @pytest.mark.parametrize(("byte", "bit", "index"), [(2, 5, 21), (5, 5, 45)])
 def test_seek_to_a_bit(byte: int, bit: int, index: int) -> None:
-    """A place has the values consumed in the byte run and the bits consumed in the byte (vector 90)."""
+    """A position has the number of bytes to skip in the byte run, and the number of bits to skip in the byte (vector
+    90)."""
     (vector,) = (vector for vector in BITS if vector.number == 90)
     for framing in FRAMINGS:
         chopped = chop(vector.data, 3, framing)
@@ -154,8 +156,8 @@ def integers(data: str, *, signed: bool, count: int) -> list[int]:
 
 
 def as_time(seconds: int, coded: int) -> tuple[datetime, int]:
-    """Returns wall clock and nanoseconds. Stored seconds are truncated towards 1970, and coded nanoseconds have no
-    trailing zeros."""
+    """Returns the local time and the nanoseconds. Stored seconds are truncated towards 1970, and coded nanoseconds have
+    no trailing zeros."""
     nanos = (coded >> 3) * 10 ** ((coded & 7) + 1 if coded & 7 else 0)
     start = datetime(2015, 1, 1, tzinfo=UTC)
     time = start + timedelta(seconds=seconds)
@@ -179,7 +181,7 @@ def test_integer_streams_of_timestamps() -> None:
     seconds = integers("fcbbb5be31a1eee210f892ee0f92a0d430", signed=True, count=4)
     coded = integers("01085e", signed=False, count=4)
     assert coded == [94, 102, 110, 118]
-    summer = timedelta(hours=1)  # the writer's zone is Los Angeles; 2015-01-01 is in winter, these days in summer
+    summer = timedelta(hours=1)  # the zone is Los Angeles: 2015-01-01 is in winter, these days in summer
     assert [(time + summer, nanos) for time, nanos in map(as_time, seconds, coded)] == [
         (datetime(2013, 5, 10, 10, 40, 50), 110000000),
         (datetime(2014, 6, 11, 11, 41, 51), 120000000),
@@ -190,7 +192,7 @@ def test_integer_streams_of_timestamps() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int16, np.int32])
 def test_narrow_types_keep_the_low_bits(dtype: type) -> None:
-    """40000 is read as -25536 in a SHORT column, and 2**31 as -2**31 in an INT column."""
+    """In a SHORT column, 40000 is read as -25536. In an INT column, 2**31 is read as -2**31."""
     for vector in INTEGERS:
         reader = IntRle(chop(vector.data, 2, "NONE").window(), version=int(vector.form[1]), signed=vector.signed)
         out = np.empty(len(vector.values), dtype)
