@@ -1,4 +1,4 @@
-"""Invalid requests raise an error with the reason and what to do. Limits apply to every method of a scan."""
+"""Invalid requests raise an error that gives the reason and a solution. Limits apply to every method of a scan."""
 
 import pickle
 

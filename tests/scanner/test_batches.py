@@ -55,7 +55,7 @@ def test_bytes_bound_what_is_collected(batch_bytes):
 
 
 def test_the_first_batches_go_out_early():
-    """Each batch is twice as large as the one before, until batches have the full size."""
+    """Each batch is twice as large as the previous one, until batches have the full size."""
     pieces = [pa.record_batch({"n": [i]}) for i in range(100)]
     joined = list(join_batches(iter(pieces), batch_size=16, batch_bytes=1 << 20, first=1))
     assert [batch.num_rows for batch in joined] == [1, 2, 4, 8, 16, 16, 16, 16, 16, 5]
@@ -64,8 +64,8 @@ def test_the_first_batches_go_out_early():
 
 @pytest.mark.parametrize("rows", [0, 7, 10**12])
 def test_rows_of_no_columns_are_a_number(rows: int, tmp_path: Path) -> None:
-    """A file of a hundred bytes may claim any number of rows without columns. A table of them took a quarter of an hour
-    before."""
+    """A file of a hundred bytes can claim any number of rows without columns. The time to read these rows must not
+    depend on their number."""
     raw = orc([type_message("struct")], [Stripe(rows, (), [DIRECT])] if rows else [])
     assert orcidx.read_table(raw).num_rows == rows
     scan = orcidx.scan(raw)

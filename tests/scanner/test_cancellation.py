@@ -1,6 +1,6 @@
 """Async scans that are cancelled, or not read to the end.
 
-A cancelled scan raises CancelledError. Nothing is closed while it is used, the event loop does not wait, and asyncio
+A cancelled scan raises CancelledError. Nothing is closed while it is used, the event loop is not blocked, and asyncio
 reports no problem.
 """
 
@@ -43,7 +43,7 @@ def run_checked(main):
     """Runs ``main`` in asyncio's debug mode, which reports coroutines that were never awaited and lost exceptions."""
 
     async def checked():
-        # Do not report slow callbacks, because the machine may be busy.
+        # Slow callbacks are not reported, because the machine may be busy.
         asyncio.get_running_loop().slow_callback_duration = 3600
         return await main
 
@@ -75,8 +75,8 @@ def test_a_call_off_the_loop_is_waited_for_however_often_it_is_cancelled(cancell
 
 @pytest.mark.parametrize("kind", ["files", "table"])
 def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch, silent):
-    """The scan is cancelled while it makes a batch. For a table, this raised ``ValueError: generator already
-    executing``."""
+    """The scan is cancelled while it makes a batch. The error must be ``CancelledError``, not ``ValueError: generator
+    already executing``."""
     begun, end = threading.Event(), threading.Event()
     monkeypatch.setattr("orcidx.scanner.file_scan.scan_stripe", held(begun, end))
     scan = orcidx.scan(files, batch_size=100) if kind == "files" else open_table(TABLE).scan(batch_size=100)
@@ -99,7 +99,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
 
 
 def held(begun, end):
-    """Returns a replacement of ``scan_stripe`` that sets ``begun`` and then waits for ``end``."""
+    """Returns a replacement for ``scan_stripe`` that sets ``begun`` and then waits for ``end``."""
 
     def steps(*args, **kwargs):
         begun.set()

@@ -1,5 +1,5 @@
-"""Rows under a condition. Predicates on many encodings and densities are compared with pyarrow, with each short cut on
-and off. Also, tests of the work that is done."""
+"""Scans with conditions. Predicates on many encodings and densities are compared with pyarrow, with each short cut on
+and off. Other tests count the work of a scan."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
     elif op is Op.IN:
         literals = tuple(one() for _ in range(int(rng.integers(1, 12))))
         found = pc.is_in(column, pa.array(literals, column.type))
-        if name == "double":  # IN compares by equality, for which -0.0 and 0.0 are one value
+        if name == "double":  # IN compares by equality, and -0.0 equals 0.0
             found = pc.or_(found, pc.and_(pc.equal(column, 0.0).fill_null(False), pa.scalar(0.0 in literals)))
         truth = pc.if_else(column.is_valid(), found, None)
     elif op is Op.BETWEEN:
@@ -166,7 +166,7 @@ def bits(table: pa.Table) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[pa.Table, Path]]:
     rng = np.random.default_rng([20261123, 27])
     made = []
-    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # stripes have one row group, which is decoded at once
+    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # a stripe has one row group, decoded at once
     several = {"stripe_size": 40_000, "row_index_stride": 500}
     for number, (threshold, sizes) in enumerate([(0.8, several), (1.0, several), (0.0, several), (0.8, small)]):
         table = a_table(rng)
@@ -216,7 +216,7 @@ def words(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Yields a list with the sizes of the dictionaries on which leaves were evaluated."""
+    """Yields a list. It gets the sizes of the dictionaries on which leaves are evaluated."""
     sizes: list[int] = []
     plain = dictionary_answers.DictionaryAnswer.__init__
 
@@ -268,8 +268,8 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
 
 
 def test_columns_are_decoded_ahead_under_a_condition(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If all rows survive, threads decode spans of all columns ahead. If some rows are dropped, they decode only the
-    columns of the predicate, because other columns are filtered while they are decoded."""
+    """If all rows match, threads decode spans of all columns ahead. If some rows do not match, threads decode only the
+    columns of the predicate ahead, because other columns are filtered while they are decoded."""
     expected: list[int] = []
     plain = decode_ahead.DecodeAhead.expect
     monkeypatch.setattr(

@@ -1,6 +1,6 @@
 """Conditions that pyarrow evaluates, on partition columns, missing columns, the file path and stored columns.
 
-Conditions on columns that have one value per file need no decoding. They kept every row of every file before.
+If all columns of a condition have one value per file, the condition decides about whole files without decoding.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_condition_of_no_column(tmp_path: Path, rng: np.random.Generator) -> N
 
 
 def test_the_name_of_the_file(tmp_path: Path, rng: np.random.Generator) -> None:
-    """``count_rows`` takes conditions on the file path, too. This was an error before."""
+    """Conditions on the file path also work with ``count_rows``."""
     table = sound(tmp_path, rng)
     for where, rows in (
         ("length(file_path) > 1000", 0),

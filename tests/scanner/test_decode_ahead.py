@@ -1,5 +1,5 @@
-"""Columns that threads decode ahead. Batches, errors and counters are the same for any number of threads, and no more
-than allowed is decoded ahead."""
+"""Columns that threads decode ahead. Batches, errors and counters are the same for any number of threads, and threads
+do not decode more ahead than is allowed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("ahead") / "file.orc"
     sizes = {"row_index_stride": 100, "stripe_size": 60_000, "compression_block_size": 1 << 10}
     orcidx.write_table(table, path, compression="zstd", **sizes)
-    while open_reader(str(path)).identity is None:  # metadata of a new file is not cached, which causes more requests
+    while open_reader(str(path)).identity is None:  # new metadata is not cached, which causes more requests
         time.sleep(0.05)
     return str(path)
 
@@ -126,7 +126,7 @@ def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_caller_who_takes_his_time_with_a_column_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the caller is slow, other threads begin the next spans. When the caller is fast again, it takes their
+    """While the caller is slow, other threads begin the next spans. When the caller needs these spans, it uses their
     results."""
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
@@ -154,7 +154,8 @@ def test_any_number_of_threads(path: str, table: pa.Table, query: dict[str, Any]
 
 
 def test_batches_that_turn_out_too_large(path: str, table: pa.Table) -> None:
-    """Later rows are larger than the first ones. So the batches that were decoded ahead are read again, in halves."""
+    """Later rows are larger than the first rows. So batches that were decoded ahead are too large, and are read again
+    in halves."""
     for batch_bytes in (9000, 20_000):
         first = outcome(path, 1, batch_bytes=batch_bytes)
         assert pa.Table.from_batches(first[0]).equals(table)
@@ -180,7 +181,7 @@ def test_examples(golden_orc: Path) -> None:
     ids=["all", "a column alone", "nearly all match", "first few match, then all"],
 )
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
-    """An error is raised when its rows are due. It is the error that a single thread would find first."""
+    """An error is raised in the order of the rows. It is the error that a single thread would find first."""
     data = Path(path).read_bytes()
     random = np.random.default_rng(seed)
     failures = 0
@@ -196,7 +197,7 @@ def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: 
 
 
 class Begun:
-    """Counts the spans that were begun in every stripe, and the bytes reserved for spans ahead."""
+    """Counts the spans that are begun in all stripes, and the maximum of the bytes that spans ahead reserve."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spans = 0
@@ -256,7 +257,8 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
         next(batches)
         next(batches)
         monkeypatch.setattr(ColumnCursor, "read", slow)
-        # Waits until another thread begins a column. If none does, the caller reads the next batch.
+        # The caller waits until another thread begins a column. If no thread begins one, the caller reads the next
+        # batch.
         for _ in range(3):
             if begun.wait(0.2):
                 break
@@ -269,7 +271,7 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is that of a later column in earlier rows, not that of an earlier column in later rows."""
+    """The first error is that of the earlier rows, even if its column is later."""
     read = ColumnCursor.read
 
     def failing(cursor: ColumnCursor, start: int, *arguments: Any) -> pa.Array:
@@ -285,7 +287,7 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
 
 
 class Asked:
-    """Counts how often threads were asked to decompress chunks, and keeps the cursors of these columns."""
+    """Counts the requests to other threads to decompress chunks, and stores the cursors of these columns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -309,7 +311,7 @@ class Asked:
 
 @pytest.mark.parametrize("name", ["text", "struct"])
 def test_chunks_of_a_column_alone_are_decompressed_ahead(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Threads without a column decompress the next chunks for threads that decode a column."""
+    """Threads that decode no column decompress the next chunks for the threads that decode one."""
     asked = Asked(monkeypatch)
     for batch_size in (100, 400):
         same_for_all(path, columns=[name], batch_size=batch_size)

@@ -1,4 +1,5 @@
-"""The thread pool that decodes columns: any thread may resize it, and the interpreter may end at any time."""
+"""The thread pool that decodes columns. Any thread may resize it at any time, and the interpreter may end at any
+time."""
 
 import os
 import subprocess
@@ -20,7 +21,8 @@ def cpus():
 
 
 def test_the_pool_may_be_resized_by_another_thread_at_any_time(cpus):
-    """The pool was shut down between its look-up and the start of tasks, which raised RuntimeError."""
+    """The pool may be shut down after a thread got it and before this thread starts tasks. No RuntimeError is
+    raised."""
     end, failures = threading.Event(), []
 
     def work(size):
@@ -73,7 +75,7 @@ def test_tasks_run_here_when_the_interpreter_takes_no_more(monkeypatch, cpus):
     assert run_all([lambda i=i: i for i in range(3)], use_threads=True) == [0, 1, 2]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: it works without, as is seen")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork, as in this test")
 def test_orcidx_imports_without_fork():
     """Windows has no ``os.register_at_fork``."""
     script = """

@@ -1,4 +1,5 @@
-"""The example files of Apache ORC are compared with their expected rows, read forwards and from every row group."""
+"""Compares the example files of Apache ORC with their expected rows. They are read forwards, and from every row
+group."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ def test_rows_equal_the_expected_ones(name: str, golden_orc: Path) -> None:
 
 
 def floats(column: pa.ChunkedArray) -> list[Any]:
-    """Returns float32 values as Java prints them: the shortest text that gives the same float."""
+    """Returns float32 values as Java prints them, with the shortest text that is parsed as the same float."""
     if pa.types.is_float32(column.type):
         texts = column.cast(pa.string()).to_pylist()
         return [None if text is None else Decimal(text) for text in texts]
@@ -107,7 +108,7 @@ def floats(column: pa.ChunkedArray) -> list[Any]:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_any_row_range_reads_like_the_whole(name: str, golden_orc: Path) -> None:
-    """Reads backwards from the start of every row group, by its positions."""
+    """Reads from the start of every row group to the end, by its positions. The last row group is read first."""
     with orcidx.open(golden_orc / name) as f:
         whole = f.read(timestamp_unit="us")
         starts = [start for start in row_group_starts(f) if start < f.num_rows]

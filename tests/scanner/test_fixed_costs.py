@@ -1,4 +1,4 @@
-"""Counts what a file and a column cost in addition to decoding their values: Python calls, reads, and plans."""
+"""Counts the Python calls, reads and plans of a file and of a column, in addition to decoding the values."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
-    """Returns the Python calls for each further file of a known schema. Each file is read for the first time."""
+    """Returns the number of Python calls for each further file of a known schema. Each file is read for the first
+    time."""
     paths = sorted(map(str, folder.iterdir()))
-    call(paths[:2])  # for imports, and for work that a process does only once
+    call(paths[:2])  # for work that a process does only once, such as imports
     forget_metadata()
     one = python_calls(lambda: call(paths[:1]))
     forget_metadata()
@@ -48,8 +49,8 @@ def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
 
 
 def test_python_calls_of_a_small_file(folder: Path) -> None:
-    """A file is read completely, read by a key that it does not have, and counted. No threads are used, because calls
-    in other threads are not counted."""
+    """A file is read completely, read by a key that it does not have, and counted. No threads are used, because only
+    the calls of this thread are counted."""
 
     def scan(paths: list[str], where: Any = None) -> orcidx.Scan:
         return orcidx.scan(paths, where=where, use_threads=False)
@@ -60,8 +61,8 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
 
 
 def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
-    """Each file is opened, scanned and closed before the next file. At first only the schema is known, and then also
-    the metadata of the files."""
+    """Each file is opened, scanned and closed before the next file is opened. First, only the schema is cached. Then
+    the metadata of the files is also cached."""
 
     def tables(paths: list[str]) -> None:
         for path in paths:
@@ -77,8 +78,8 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
 
 
 def test_options_are_changed_once() -> None:
-    """Options that were changed in the same way a short time ago are the same object. 1 and True are different
-    options."""
+    """If options are changed twice in the same way within a short time, the results are the same object. 1 and True are
+    different values."""
     options = orcidx.ReadOptions()
     changed = options.override(batch_size=7)
     assert changed is options.override(batch_size=7)
@@ -91,7 +92,7 @@ def test_options_are_changed_once() -> None:
     for size in range(1, 100):
         assert options.override(batch_size=size).batch_size == size
         assert len(_CHANGED) <= MOST_CHANGED
-        # the last two options are kept, whatever was requested before
+        # the last two changed options remain cached, whatever was requested before
         lately = options.override(io_bytes=size), options.override(merge_gap=size)
         assert lately[0] is options.override(io_bytes=size)
         assert lately[1] is options.override(merge_gap=size)
@@ -103,7 +104,7 @@ def test_options_are_changed_once() -> None:
 
 
 def test_keys_of_options_follow_their_values() -> None:
-    """The key is kept in the object. It must not get into copies that have other values."""
+    """The key is stored in the object. It must not be copied to an object with other values."""
     options = orcidx.ReadOptions(batch_size=5, decimal_zero_precision=[38, 4])
     assert options.key == orcidx.ReadOptions(batch_size=5, decimal_zero_precision=(38, 4)).key
     changed = options.override(batch_size=6), replace(options, batch_size=6), options.override(strict_index=True)
@@ -117,9 +118,9 @@ def test_keys_of_options_follow_their_values() -> None:
 
 
 def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This is also true for a part of a file, and for a scan with a limit."""
+    """Counting reads only tails. This is also true for a part of a file, and for a scan with a limit."""
     for name in ("stripe_numbers", "pruner"):
-        monkeypatch.setattr(FileScan, name, property(lambda _: pytest.fail("a stripe was looked at")))
+        monkeypatch.setattr(FileScan, name, property(lambda _: pytest.fail("a stripe was read")))
     paths = sorted(map(str, folder.iterdir()))
     assert orcidx.scan(paths, use_threads=False).count_rows() == FILES * ROWS
     assert orcidx.scan(paths, limit=250).count_rows() == 250
@@ -145,8 +146,8 @@ def test_python_calls_of_a_column(tmp_path: Path) -> None:
 
 def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
     """One call decodes a column of 300,000 rows. The lookup of a key reads one of 30 row groups. On Python 3.11 these
-    take 62 calls in 20 modules and 496 calls in 72 modules. Before, they took 388 and 1,188 calls. The limits may only
-    become smaller."""
+    take 62 calls in 20 modules and 496 calls in 72 modules. Earlier versions took 388 and 1,188 calls. The limits may
+    only be lowered."""
     path = str(tmp_path / "keys.orc")
     keys = np.random.default_rng(1).integers(0, 1 << 40, 300_000)
     orcidx.write_table(pa.table({"k": keys, "v": keys / 4}), path, compression="zstd")
@@ -161,14 +162,14 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
             assert file.scan(where=col("k") == int(keys[123_456]), use_threads=False).to_table().num_rows == 1
 
         for call, most, modules in ((column, 64, 20), (lookup, 496, 72)):
-            call()  # for imports, and for work that a process does only once
+            call()  # for work that a process does only once, such as imports
             check_calls(call, most=most, modules=modules)
 
 
 def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
-    """The file is sorted, and its metadata is known. Statistics are evaluated only once, and the file is opened only
-    once. One row group at the upper end of the range is decoded. This takes 473 calls on Python 3.11. Before, it took
-    654 calls."""
+    """The file is sorted, and its metadata is cached. Statistics are evaluated only once, and the file is opened only
+    once. One row group at the upper end of the range is decoded. On Python 3.11 this takes 473 calls. An earlier
+    version took 654 calls."""
     path = str(tmp_path / "sorted.orc")
     numbers = np.arange(300_000)
     orcidx.write_table(pa.table({"t": numbers, "v": numbers % 1000}), path, compression="zstd")
@@ -180,7 +181,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
         assert found["s"][0].as_py() == int((numbers[20_000:234_568] % 1000).sum())
 
     total()
-    total()  # the first call may drop changed options that it used
+    total()  # the first call may remove changed options from the cache
     check_calls(total, most=480, modules=63)
 
 
@@ -200,7 +201,7 @@ def test_a_schema_is_planned_once(folder: Path) -> None:
     forget_metadata()
     assert orcidx.scan(folder, where=col("key") >= 0).to_table().num_rows == FILES * ROWS
     made = len(PLANS)
-    assert made <= 4, "the columns and a plan of the first file as it is, then of all in its schema"
+    assert made <= 4, "two for the first file alone, and two for all files with its schema"
     for path in sorted(folder.iterdir()):
         with orcidx.open(path) as file:
             assert file.read().num_rows == ROWS
@@ -208,8 +209,8 @@ def test_a_schema_is_planned_once(folder: Path) -> None:
 
 
 def test_what_does_not_depend_on_a_predicate_is_planned_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The columns of a schema are mapped for the rows, and for the names that a predicate may use. This does not depend
-    on the predicate, but it was done 22 times before."""
+    """The columns of a schema are mapped once for the rows, and once for the names that a predicate may use. Further
+    predicates must not map them again."""
     forget_metadata()
     mapped: list[object] = []
     inner = schema_plan.map_columns
@@ -224,7 +225,7 @@ def test_what_does_not_depend_on_a_predicate_is_planned_once(folder: Path, monke
 
 
 def test_equal_literals_of_other_types_are_other_questions(folder: Path) -> None:
-    """1, 1.0 and True are equal in Python. A plan that is cached for one of them must not be used for another."""
+    """1, 1.0 and True are equal in Python. A plan that is cached for one of them must not be used for the others."""
     with orcidx.open(folder / "00.orc") as file:
         assert file.scan(where=col("key") == 1).count_rows() == 1
         with pytest.raises(InvalidQuery):
@@ -265,8 +266,8 @@ def test_a_damaged_file_behind_sound_ones_of_its_schema(folder: Path, tmp_path: 
 
 
 def test_two_numbers_rule_out_no_row_that_matches(folder: Path) -> None:
-    """The file has the keys 100 to 199. Every comparison with a key near the smallest or largest key is compared with a
-    count in Python."""
+    """The file has the keys 100 to 199. Comparisons with keys near the smallest and the largest key are checked against
+    a count in Python."""
     key = col("key")
     edges = (99, 100, 101, 198, 199, 200)
     with orcidx.open(folder / "01.orc") as file:

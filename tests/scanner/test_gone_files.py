@@ -1,4 +1,5 @@
-"""Files that were listed and are deleted before a scan reads them. Explain and report name them, and a read raises."""
+"""Files are listed, and are deleted before a scan reads them. Explain and report name them, and a read raises an
+error."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ READS: dict[str, Any] = {
 @pytest.mark.parametrize("gone", [0, 1])
 @pytest.mark.parametrize("read", READS)
 def test_a_read_says_which_file_is_gone(tmp_path: Path, read: str, gone: int) -> None:
-    """The read raised a plain FileNotFoundError before, as if the caller had named the file."""
+    """The error is ``FileGone``. A plain FileNotFoundError would mean that the caller named the file."""
     folder = written(tmp_path / "d")
     scan = orcidx.scan(folder)
     (folder / f"{gone}.orc").unlink()
@@ -80,7 +81,7 @@ def test_other_reads_say_which_file_is_gone(tmp_path: Path) -> None:
             read()
     with pytest.raises(FileNotFoundError) as caught:
         orcidx.open(folder / "1.orc")
-    assert not isinstance(caught.value, FileGone)  # no listing named this file
+    assert not isinstance(caught.value, FileGone)  # the caller named this file, no listing did
 
 
 @pytest.mark.parametrize(

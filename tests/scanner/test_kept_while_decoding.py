@@ -1,5 +1,5 @@
-"""Columns that are filtered while they are decoded. Rows and batches are the same as with pyarrow's filter, whatever is
-turned off, with one thread and with two."""
+"""Columns that are filtered while they are decoded. Rows and batches are the same as with pyarrow's filter, with one
+thread and with two, and if this filter or the compiled loops are turned off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def column(kind: pa.DataType, rng: np.random.Generator, rows: int, nulls: float)
         same = bool(rng.random() < 0.6)
         letters = np.array([chr(ord("a") + i) * (length if same else 1 + i % length) for i in range(26)])
         values = pa.array(letters[rng.integers(0, 26, rows)])
-        if rng.random() < 0.3:  # not ASCII, and so many different texts that no dictionary is used
+        if rng.random() < 0.3:  # not ASCII, and too many distinct texts for a dictionary
             values = pc.binary_join_element_wise(values, pa.array(numbers).cast(pa.string()), "é")
     elif pa.types.is_decimal(kind):
         values = pa.array(numbers).cast(pa.decimal128(38, 0)).cast(pa.decimal128(38, kind.scale)).cast(kind)
@@ -107,7 +107,7 @@ def test_random_conditions_keep_the_same_rows(
             found = pa.Table.from_batches(one, expected.schema)
             found.validate(full=True)
             assert found.equals(expected), (where, options)
-            # These join batches by the bytes of their buffers, which have space for one more value.
+            # ``plain`` and ``slow`` join batches by the bytes of their buffers, which have space for one more value.
             for other in (plain, slow):
                 assert pa.Table.from_batches(other, expected.schema).equals(expected), (where, options)
             assert [batch.num_rows for batch in two] == [batch.num_rows for batch in one], (where, options)
@@ -115,13 +115,13 @@ def test_random_conditions_keep_the_same_rows(
 
 
 def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
-    """A damaged value raises an error even if the condition drops its row, as if all rows were read."""
+    """A damaged value raises an error even if the condition drops its row, as in a read of all rows."""
     rows = 50_000
     numbers = pa.array(np.arange(rows) % 90).cast(pa.decimal128(38, 0)).cast(pa.decimal128(4, 0))
     path = tmp_path / "rows.orc"
     orcidx.write_table(pa.table({"asked": np.arange(rows) % 7, "number": numbers}), path, compression="uncompressed")
     stored = bytearray(path.read_bytes())
-    # The values 40 and 41 are stored as the bytes 80 and 82. The change joins them to one varint of more than two
+    # The values 40 and 41 are stored as the bytes 80 and 82. After the change, they are one varint with more than two
     # digits.
     at = stored.index(bytes([80, 82, 84]))
     stored[at : at + 3] = bytes([0xD0, 0xD2, 0x54])
@@ -134,7 +134,7 @@ def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_what_falls_claims_memory_too(tmp_path: Path) -> None:
-    """Rows that a condition drops count in the limit of a batch's bytes, too."""
+    """Rows that a condition drops also count towards the limit of a batch's bytes."""
     rows = 60_000
     table = pa.table({"asked": np.arange(rows) % 3, "x": np.arange(rows), "y": np.arange(rows) * 2.0})
     path = tmp_path / "rows.orc"

@@ -1,4 +1,5 @@
-"""``orcidx.scan`` over many files: order, partitions, reconciliation, limits, pruning, closing, threads and loops."""
+"""``orcidx.scan`` over many files: order, partitions, different schemas, limits, pruning, closing, threads and
+loops."""
 
 import asyncio
 import pickle
@@ -29,8 +30,8 @@ def write(path, first, rows=ROWS, **more):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Writes four files of 1,000 rows in Hive directories, with the years 2023 and 2024, and a city that is null
-    once."""
+    """Writes four files of 1,000 rows in Hive directories. The year is 2023 or 2024, and the city is null in one
+    directory."""
     cities = ["no", "se", "no", "__HIVE_DEFAULT_PARTITION__"]
     for i, city in enumerate(cities):
         write(tmp_path / f"year={2023 + i // 2}" / f"city={city}" / f"{i}.orc", i * ROWS)
@@ -62,7 +63,7 @@ def opened(monkeypatch):
 
 
 def test_a_directory_a_glob_and_a_list(tree):
-    # The null partition's directory sorts before "city=no".
+    # The directory of the null partition sorts before "city=no".
     whole = orcidx.scan(tree, ["id"]).to_table().column("id").to_pylist()
     assert whole == [*range(2000), *range(3000, 4000), *range(2000, 3000)]
     assert orcidx.scan(f"{tree}/year=2024/**/*.orc", ["id"]).count_rows() == 2000
@@ -128,8 +129,8 @@ def test_a_partition_stands_before_a_column_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
-    """The path ``("text",)`` returned the values of the file if there was only one file, and ``("day",)`` was not
-    found. Engines and totals give paths."""
+    """A path of one name, such as ``("text",)``, means the partition column, as the name does. This also applies to a
+    single file. Engines and totals pass paths."""
     for number in range(files):
         write(tmp_path / f"text=other/day={number}" / "a.orc", 0, 2)
     table = orcidx.scan(tmp_path, [("day",), "id", ("text",)], where="id = 1").to_table()
@@ -210,7 +211,7 @@ def test_the_example_files_scan_as_one(golden_orc):
 
 @pytest.mark.parametrize("stored", [{}, {"p": [1, 1, 1]}, {"p": [{"q": 1}] * 3}])
 def test_totals_and_paths_of_the_partition_column_of_one_file(tmp_path, stored):
-    """The value of the directory replaces a stored column of the same name, also if a name is given as a path."""
+    """The value of the directory replaces a stored column of the same name, even if the name is given as a path."""
     (tmp_path / "p=2").mkdir()
     orcidx.write_table(pa.table({"x": [1, 2, 3], **stored}), tmp_path / "p=2" / "a.orc")
     rows = [{"x": x, "p": 2} for x in (1, 2, 3)]
@@ -299,7 +300,7 @@ def test_limit_and_batches(tmp_path_factory, limit, batch_size, low, files, filt
 
 def test_early_close_frees_the_files(tree, opened):
     paths, still = opened
-    for i in range(4, 20):  # some files are opened ahead, and their number depends on timing
+    for i in range(4, 20):  # some files are opened ahead; how many depends on timing
         write(tree / "year=2024" / "city=se" / f"{i}.orc", i * ROWS)
     with orcidx.scan(tree, batch_size=500).to_batches() as batches:
         next(batches)

@@ -1,5 +1,5 @@
-"""``OrcFile.may_contain`` returns True for every stored value, and False if evidence proves absence. Its work is
-bounded."""
+"""``OrcFile.may_contain`` returns True for every stored value, and False if an index proves that a value is absent. The
+amount of its work is limited."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_stored_value_may_be_there(stored: bytes, column: str) -> None:
 
 @pytest.mark.parametrize(("column", "odd"), [("shuffled", 1), ("text", 1), ("amount", 1), ("day", 1), ("few", 1)])
 def test_absent_keys_are_denied(stored: bytes, column: str, odd: int) -> None:
-    """Bloom filters deny most of 2,000 odd numbers. A dictionary denies all of them."""
+    """Bloom filters rule out most of 2,000 odd numbers. A dictionary rules out all of them."""
     numbers = np.arange(odd, 100 if column == "few" else ROWS, 2)
     keys: Any = {
         "text": lambda: [f"k{number:05}" for number in numbers],
@@ -141,7 +141,7 @@ def test_the_reasons_name_who_ruled_a_key_out(stored: bytes) -> None:
 
 
 def test_many_keys_are_one_plan(stored: bytes) -> None:
-    """Ten thousand keys read the same bytes as one key: each index once."""
+    """Ten thousand keys read the same bytes as one key, because each index is read once."""
     with orcidx.open(stored) as file:
         with mock.patch.object(key_search, "run_value", wraps=run_value) as runs:
             file.may_contain("shuffled", range(10_000))
@@ -169,8 +169,8 @@ def test_a_paimon_index_rules_keys_out(stored: bytes) -> None:
 
 
 def test_keys_of_several_hashes_and_of_none() -> None:
-    """A filter may hold a decimal in one of two forms, so it has several hashes. A decimal with more digits than the
-    scale has no hash, because no value is equal to it."""
+    """A filter may contain a decimal in one of two forms, so the decimal has several hashes. A decimal with more digits
+    than the scale has no hash, because no stored value is equal to it."""
     out = io.BytesIO()
     values = pa.array([decimal.Decimal(n) for n in range(0, 1000, 2)], pa.decimal128(12, 2))
     pyarrow.orc.write_table(pa.table({"d": values}), out, bloom_filter_columns=[1], bloom_filter_fpp=0.001)
@@ -179,8 +179,8 @@ def test_keys_of_several_hashes_and_of_none() -> None:
 
 
 def test_damaged_indexes_rule_nothing_out(stored: bytes) -> None:
-    """Each byte of a stripe's indexes is flipped in turn. No stored value is denied, and the reasons say what is
-    damaged."""
+    """Some bytes of a stripe's indexes are flipped, one at a time. No stored value is ruled out, and the reasons say
+    what is damaged."""
     with orcidx.open(stored) as file:
         stripe = file.stripes[0]
     keys = NUMBERS[:50]

@@ -1,4 +1,4 @@
-"""How many bytes a scan holds at a time, for a stripe that is many times larger."""
+"""The number of bytes that a scan holds at a time. The stripe is many times larger."""
 
 import io
 from collections import Counter
@@ -31,7 +31,7 @@ def stripe() -> bytes:
 
 
 class Held:
-    """Tracks the bytes that all streams hold. ``most`` is the maximum."""
+    """Records the bytes that all streams hold. ``most`` is their maximum."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.streams: list[PlannedStream] = []
@@ -66,7 +66,7 @@ def test_a_large_stripe_is_held_in_pieces(stripe: bytes, local: bool, monkeypatc
 def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
     stripe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces are fetched ahead as long as they fit a quarter of the budget."""
+    """Pieces are fetched ahead if they fit into a quarter of the budget."""
     waits: Counter[str] = Counter()
     ahead = stripe_streams.Ahead.start
 
@@ -88,7 +88,7 @@ def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
 def test_what_is_held_does_not_grow_with_the_stripe(
     stripe: bytes, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the default budget, no stream holds more than its piece, whatever the size of the stripe."""
+    """With the default budget, no stream holds more than one piece. This does not depend on the size of the stripe."""
     held = Held(monkeypatch)
     before = pa.total_allocated_bytes()
     with orcidx.open(stripe) as file:

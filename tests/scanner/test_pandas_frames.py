@@ -1,4 +1,4 @@
-"""Data frames of pandas are written and read, and compared with the results of pyarrow.parquet."""
+"""Data frames of pandas are written and read. The results are compared with those of pyarrow.parquet."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_parquet_loses(given: pd.DataFrame, tmp_path: Path) -> None:
 
 
 def test_parts_of_a_frame(tmp_path: Path) -> None:
-    """Scans with columns, conditions and several files give the same frames as Parquet tables."""
+    """Scans with columns, conditions and several files return the same frames as scans of Parquet tables."""
     given = pd.DataFrame({"a": [1, 2, 3], "b": pd.Series(["x", "y", "x"], dtype="category")})
     path = str(tmp_path / "a.orc")
     orcidx.write_table(given, path)
@@ -127,7 +127,7 @@ def test_parts_of_a_frame(tmp_path: Path) -> None:
 
 
 def test_copies_keep_what_all_sources_say(tmp_path: Path) -> None:
-    """A rewrite keeps user metadata unless the sources have different values. A conversion keeps the schema's
+    """A rewrite keeps user metadata unless the values of the sources differ. A conversion keeps the schema's
     metadata."""
     given = pd.DataFrame({"a": [1, 2]}, index=pd.Index([5, 6], name="k"))
     paths = [str(tmp_path / name) for name in ("a.orc", "b.orc")]

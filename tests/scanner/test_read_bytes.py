@@ -1,4 +1,5 @@
-"""The bytes that a query reads are consistent in random scans: bytes without evidence, planned bytes, counted bytes."""
+"""In random scans, three numbers of bytes are consistent: those that a scan reads, those that ``explain()`` plans, and
+those of a scan that uses no indexes. Each number is at most the next one, apart from small reads such as headers."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ ROWS = 24_000
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Writes files of several stripes with few row groups: with small chunks, with large chunks, and without
-    compression. The last file has one stripe with all row groups."""
+    """Writes files with small chunks, with large chunks, and without compression. Each has several stripes of few row
+    groups. The last file has one stripe with all row groups."""
     folder = tmp_path_factory.mktemp("bytes")
     rng = np.random.default_rng(1)
     table = pa.table(
@@ -52,20 +53,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"], **form}
         orcidx.write_table(table, paths[-1], **options)
         assert paths[-1].stat().st_size > SMALL_FILE
-    # The tail of a file that was written a moment ago is read twice, because the file may have changed.
+    # The tail of a file that was just written is read twice, because the file may have changed.
     time.sleep(0.2)
     return paths
 
 
 def far_ranges(low: int) -> orcidx.Predicate:
-    """Returns a condition for three short ranges of row groups that are far from each other."""
+    """Returns a condition for three short ranges of ids, in row groups that are far from each other."""
     starts = [(low + distance) % ROWS for distance in (0, ROWS // 3, 2 * ROWS // 3)]
     first, second, third = (col("id").between(start, start + 100) for start in starts)
     return first | second | third
 
 
 def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
-    """Returns columns, a condition, and whether some column waits for the filter of its rows."""
+    """Returns columns, a condition, and whether some column is read only after the rows are filtered."""
     names = ["id", "key", "word", "text", "price"]
     columns = [names[i] for i in sorted(rng.choice(5, int(rng.integers(1, 6)), replace=False))]
     low = int(rng.integers(0, ROWS))
@@ -87,7 +88,7 @@ def data_sections(file: orcidx.OrcFile) -> list[tuple[int, int]]:
 
 
 def of_data(ranges: list[tuple[int, int]], sections: list[tuple[int, int]]) -> int:
-    """Returns how many bytes of these (offset, length) ranges lie in the data of stripes."""
+    """Returns how many bytes of these (offset, length) ranges are in the data sections of stripes."""
     return sum(
         max(0, min(offset + length, stop) - max(offset, start)) for offset, length in ranges for start, stop in sections
     )
@@ -95,8 +96,8 @@ def of_data(ranges: list[tuple[int, int]], sections: list[tuple[int, int]]) -> i
 
 @pytest.mark.parametrize("number", range(SCANS))
 def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Generator, number: int) -> None:
-    """From remote storage, a scan reads exactly the planned bytes if no column waits for a filter. From a local file,
-    it also reads the headers of chunks."""
+    """If no column is read after filtering, a scan of remote storage reads exactly the planned bytes. A scan of a local
+    file also reads the headers of chunks."""
     rng = np.random.default_rng([number, int(rng.integers(1 << 30))])
     path = files[number % len(files)]
     columns, where, waits = random_query(rng)
@@ -114,7 +115,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(far) as file:
         rows = file.scan(columns, where, use_threads=False).to_table()
     counted = of_data(far.ranges, sections)
-    evidence = told.files[0].index_bytes  # the dictionaries that were asked are part of the data
+    evidence = told.files[0].index_bytes  # dictionaries that are tested are part of the data
     assert counted <= planned + evidence
     asks_dictionary = where is not None and "word" in {leaf.column for leaf in leaves(where)}
     assert waits or asks_dictionary or counted == planned, (columns, where)
@@ -125,7 +126,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(near) as file, file.scan(columns, where, use_threads=False, merge_gap=0).to_batches() as batches:
         assert pa.Table.from_batches(list(batches), rows.schema).num_rows == rows.num_rows
         metrics = batches.metrics
-    # The first request is the tail.
+    # The first request reads the tail, so it is left out.
     counted = of_data([(one.offset, one.length) for one in near.metrics.log[1:]], sections)
     over_read = CHUNK_HEADER * len(near.metrics.log)
     assert counted <= planned + evidence + over_read
@@ -133,8 +134,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
 
 
 def test_skipped_stripes_are_counted_by_the_columns_that_are_read(files: list[Path]) -> None:
-    """Skipped stripes counted with all columns before. So a scan of one of five columns seemed to save more than it
-    did."""
+    """The bytes of skipped stripes are those of the columns that are read, not those of all columns."""
     with orcidx.open(files[0]) as file:
         told = file.scan(["id"], "id = 77").explain()
         whole = file.scan(["id"]).explain()
@@ -143,7 +143,7 @@ def test_skipped_stripes_are_counted_by_the_columns_that_are_read(files: list[Pa
 
 
 def pass_of(scan: orcidx.Scan) -> tuple[int, int]:
-    """Returns the requests and the bytes of a pass over the scan."""
+    """Returns the number of requests and of bytes of one iteration over the scan."""
     with scan.to_batches() as batches:
         list(batches)
         return batches.metrics.requests, batches.metrics.bytes_read
@@ -163,8 +163,8 @@ QUERIES: dict[str, tuple[list[str], Any]] = {
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("name", QUERIES)
 def test_an_explanation_says_what_is_read(files: list[Path], name: str, number: int) -> None:
-    """No column of these queries waits for a filter. The explanation is also the same when the tail and the indexes are
-    in memory. Before, they were counted only once in a process."""
+    """No column of these scans is read after filtering. The explanation does not change when the tail and the indexes
+    are cached."""
     columns, where = QUERIES[name]
     path, options = files[number], orcidx.ReadOptions(use_threads=False, merge_gap=0)
     forget_metadata()
@@ -184,7 +184,7 @@ def test_files_that_a_scan_does_not_open_are_not_read(files: list[Path], tmp_pat
     for options in ({"where": col("part") == 1}, {"limit": 10}, {"limit": ROWS}):
         told = orcidx.scan(tmp_path, ["id"], **options).explain()  # type: ignore[arg-type]
         opened = 1 if "where" in options else 0
-        read = [number in (0, opened) for number in range(3)]  # the first file has the schema
+        read = [number in (0, opened) for number in range(3)]  # the schema is read from the first file
         assert [bool(file.read_bytes) for file in told.files] == read
         assert [bool(file.rows) for file in told.files] == [True] * 3
 
@@ -208,7 +208,7 @@ def test_explanations_of_a_remote_file_are_equal(files: list[Path]) -> None:
 
 
 def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_path: Path) -> None:
-    """``orcidx scan`` printed "0 B in 0 requests", because the tail was read for the schema and then was in memory."""
+    """The tail that was read for the schema is counted by the first scan, although it is cached then."""
     forget_metadata()
     without = pass_of(orcidx.scan(files[0], where="id = -1"))
     assert without[0] == 1
@@ -216,7 +216,7 @@ def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_pat
     scan = orcidx.scan(files[0], where="id = -1")
     assert scan.schema.names[0] == "id"
     assert pass_of(scan) == without
-    assert pass_of(scan) == (0, 0), "the tail is in memory"
+    assert pass_of(scan) == (0, 0), "the tail is cached"
     forget_metadata()
     both = orcidx.scan(files[:2], where="id = -1")  # the first file determines the schema
     assert pass_of(both) == pytest.approx((2, 2 * without[1]), rel=0.01)
@@ -234,10 +234,10 @@ def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_pat
 
 
 def read_calls(call: Callable[[], Any]) -> int:
-    """Returns the number of bytes that the process reads with system calls during ``call``."""
+    """Returns how many bytes the process reads with system calls during ``call``."""
     counts = Path("/proc/self/io")
     if not counts.exists():
-        pytest.skip("the system does not count the bytes that a process reads")
+        pytest.skip("the system has no /proc/self/io")
 
     def read() -> int:
         return int(counts.read_text().split()[1])
@@ -250,7 +250,7 @@ def read_calls(call: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("where", ["id = 5", "id = -1", "id > 7 and x > 0.5"])
 @pytest.mark.parametrize("rows", [1000, 20_000])
 def test_reads_of_a_small_file_are_counted(tmp_path: Path, rows: int, where: str) -> None:
-    """The tail of the file was read first and then the whole file, and the read of the tail was not counted."""
+    """A small file is read by one request, and all bytes that the process reads from it are counted."""
     rng = np.random.default_rng(1)
     path = tmp_path / "a.orc"
     table = pa.table({"id": rng.permutation(rows), "x": rng.random(rows)})
@@ -258,7 +258,7 @@ def test_reads_of_a_small_file_are_counted(tmp_path: Path, rows: int, where: str
     size = path.stat().st_size
     assert size < SMALL_FILE
     found: list[tuple[int, int]] = []
-    for _ in range(2):  # the first time, modules are imported
+    for _ in range(2):  # in the first round, modules are imported
         forget_metadata()
         asked = read_calls(lambda: found.append(pass_of(orcidx.scan(path, where=where))))
     assert found[-1] == (1, size)

@@ -1,5 +1,5 @@
-"""The text that a notebook or prompt shows for files, scans, tables and statistics is short, and escapes their
-contents."""
+"""The text that a notebook or prompt shows for files, scans, tables and statistics is short. Their contents are
+escaped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_reprs_are_short(path):
 
 
 def test_one_is_no_plural(path, capsys):
-    """Texts must use the singular for one stripe or file, because most files have one stripe."""
+    """Texts must use the singular for one stripe or one file, because most files have one stripe."""
     with orcidx.open(path) as file:
         assert "10 rows in 1 stripe, " in repr(file)
     assert repr(orcidx.dataset(path)) == "<OrcDataset of 1 file>"
@@ -45,7 +45,7 @@ def test_one_is_no_plural(path, capsys):
 
 
 def test_reprs_of_tables_have_no_bytes_of_indexes(tmp_path):
-    """The repr of a file showed the bytes of its embedded index before. The repr of a plan or scan showed all of its
+    """The repr of a file does not show the bytes of its embedded index. The repr of a plan or scan does not show all
     files."""
     folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="1 mb")
     for start in (0, 4000):

@@ -1,4 +1,4 @@
-"""Files under two names, replaced files, changed settings of the process, and texts in directory names."""
+"""Files with two names, replaced files, changed settings of the process, and texts in directory names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_file_is_read_as_often_as_it_is_named(tmp_path: Path) -> None:
 
 
 def test_changes_within_a_second_and_a_size(tmp_path: Path) -> None:
-    """Caches identify files by their time in nanoseconds, and an open file notices that it was replaced."""
+    """Caches identify files by their time in nanoseconds. An open file detects that it was replaced."""
     path = tmp_path / "a.orc"
     sizes = set()
     for value in range(1, 9):
@@ -53,7 +53,7 @@ def test_changes_within_a_second_and_a_size(tmp_path: Path) -> None:
 
 
 def _keys(path: Path, rows: int = 120_000) -> pa.Table:
-    """Writes a file of several stripes that is too large to be read at once, and waits until its version is known."""
+    """Writes a file of several stripes that is too large to be read at once, and waits until it can be cached."""
     numbers = np.random.default_rng(rows)
     table = pa.table({"k": numbers.permutation(rows), "v": numbers.random(rows)})
     orcidx.write_table(table, path, stripe_size=1 << 18)
@@ -65,7 +65,7 @@ def _keys(path: Path, rows: int = 120_000) -> pa.Table:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the files that are opened."""
+    """Records the paths of the files that are opened."""
     found: list[str] = []
     inner = LocalReader.__init__
 
@@ -87,21 +87,21 @@ def test_rows_of_an_open_file_are_read_without_opening_it_again(tmp_path: Path, 
         where = orcidx.col("k") == one[0]["k"]
         some = "k < 500000 or v is null"
         kept = [v for k, v in zip(table["k"].to_pylist(), table["v"].to_pylist()) if k < 500_000]
-        for threads, again in ((False, 0), (True, 3)):  # several threads read several stripes in a file of their own
+        for threads, again in ((False, 0), (True, 3)):  # with threads, a scan of several stripes opens the file again
             assert file.scan(where=where, use_threads=threads).to_table().to_pylist() == one
             assert file.scan(where="k >= 0", use_threads=threads).to_table() == table
             assert file.scan(["v"], where=some, use_threads=threads).to_table()["v"].to_pylist() == kept
             assert file.scan(where="k = -1", use_threads=threads).to_table() == table.slice(0, 0)
             assert len(opened) == again
         opened.clear()
-        # the other passes have an open file of their own
+        # each of these scans opens the file again
         assert file.scan(where=where).count_rows() == 1
         assert next(file.scan(where=where).to_batches()).to_pylist() == one
         assert file.scan(where=where, limit=1).to_table().to_pylist() == one
         assert file.scan(where=where, merge_gap=0).to_table().to_pylist() == one
         assert len(opened) == 4
         scan = file.scan(where=where)
-    assert scan.to_table().to_pylist() == one, "the file was closed, but scans of it can still be read"
+    assert scan.to_table().to_pylist() == one, "the file is closed, but its scans can still be read"
     assert len(opened) == 5
 
 

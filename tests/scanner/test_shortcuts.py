@@ -1,4 +1,5 @@
-"""Functions that users expect: ``read_table`` and similar ones, data frames, and files that are streams of rows."""
+"""Functions that users know from other libraries: ``read_table`` and similar functions, data frames, and files as
+streams of rows."""
 
 from __future__ import annotations
 

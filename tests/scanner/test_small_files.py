@@ -1,4 +1,4 @@
-"""Small files that are read without being opened give the same results as files that are opened one by one."""
+"""Small files are read without being opened. The results are the same as those of files that are opened one by one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pass_of(scan: orcidx.Scan) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
-    """Returns the result of ``call`` when every file is opened."""
+    """Returns the result of ``call`` if every file is opened."""
     with monkeypatch.context() as patch:
         patch.setattr(file_queue.SmallFiles, "take", lambda *_: None)
         forget_metadata()
@@ -88,7 +88,7 @@ def test_rows_and_work_are_those_of_opened_files(
 ) -> None:
     scan = orcidx.scan(paths, where=where)
     assert scan.schema.names == ["key", "price", "word"]
-    count_schema_reads(scan, ScanMetrics())  # only the first pass would count the read that finds the schema
+    count_schema_reads(scan, ScanMetrics())  # the read that finds the schema would be counted in the first scan only
     table, metrics = opened(monkeypatch, lambda: pass_of(scan))
     count = opened(monkeypatch, scan.count_rows)
     assert not taken
@@ -97,9 +97,9 @@ def test_rows_and_work_are_those_of_opened_files(
     found.validate(full=True)
     assert found.equals(table)
     if where is None:
-        assert taken == paths[1:], "the first is opened for what they share"
+        assert taken == paths[1:], "the first file is opened for the shared metadata"
         assert work == metrics
-    else:  # opened files read only the tail if they are ruled out, and otherwise the tail twice
+    else:  # for opened files, one tail is read if they are ruled out, and two if not
         different = ("requests", "bytes_read")
         assert {name: work[name] for name in work if name not in different} == {
             name: metrics[name] for name in metrics if name not in different
@@ -139,7 +139,8 @@ def test_which_files_are_opened(paths: list[str], taken: list[str], monkeypatch:
 
 
 def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_path: Path, taken: list[str]) -> None:
-    """A file is opened if it has several row groups or a bloom filter, or if the condition is on a timestamp."""
+    """With a condition, a file is opened if it has several row groups or a bloom filter, or if the condition is on a
+    timestamp."""
     table = table_of(0).append_column("at", pa.array([1_000_000] * ROWS, pa.timestamp("us")))
     made = {"groups": {"row_index_stride": 1000}, "bloom": {"bloom_filter_columns": [3]}, "plain": {}}
     for name, options in made.items():
@@ -156,8 +157,8 @@ def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_pat
 
 
 def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) -> None:
-    """A split names the stripes of its file. A split that names all stripes is read without opening the file, as
-    Spark's tasks do."""
+    """A split names the stripes of its file. If a split names all stripes, the file is read without being opened. Tasks
+    of Spark read such splits."""
     path = str(tmp_path / "a.orc")
     with orcidx.OrcWriter(path, table_of(0).schema) as writer:
         for number in range(3):
@@ -186,8 +187,8 @@ def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_damaged_byte_is_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: Any) -> None:
-    """The second of two similar files has a flipped byte or is cut. The error is the same as when the files are
-    opened."""
+    """The second of two similar files has a flipped byte, or is truncated. The error is the same as that of files that
+    are opened."""
     for number in range(2):
         orc.write_table(table_of(number), tmp_path / f"{number}.orc", compression="zstd")
     paths = sorted(map(str, tmp_path.iterdir()))
@@ -231,7 +232,7 @@ def test_what_cannot_be_read_so(tmp_path: Path) -> None:
 
 
 def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the bytes nor the tail of a file are read again as long as it is open and not replaced."""
+    """Neither the bytes nor the tail of a file are read again if the file is open and was not replaced."""
     reads: list[str] = []
 
     def read(path: str, *sizes: int) -> Any:
@@ -248,7 +249,7 @@ def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.Mo
         assert not reads
         assert copy.to_table().equals(table_of(0))
         assert reads == paths[:1]
-    assert scan.to_table().equals(table_of(0)), "it is closed now"
+    assert scan.to_table().equals(table_of(0)), "the file is closed"
     assert reads == paths[:1] * 2
     with orcidx.open(paths[1]) as file:
         os.replace(paths[2], paths[1])

@@ -1,5 +1,5 @@
-"""Small stripes that are decoded by one call. The arrays and errors are the same as with column readers, which decode
-the columns that are not plain."""
+"""Small stripes that one call decodes. Arrays and errors are the same as with column readers. Column readers always
+decode the columns that are not plain."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def written(table: pa.Table, writer: str, **options: Any) -> bytes:
 
 
 class Ways:
-    """Reads with column readers, and by one call. ``taken``: how often the one call returned arrays."""
+    """Reads with column readers, and with one call. ``taken`` is how often the one call returned arrays."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -88,8 +88,8 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 
 
 def damage(ways: Ways, rng: np.random.Generator, data: bytes) -> None:
-    """Changes one of sixty bytes in the data of the only stripe, and reads the file. For each of these bytes, both ways
-    return or raise the same."""
+    """Changes one of sixty bytes in the data of the only stripe, and reads the file. For each byte, both ways return
+    the same rows or raise the same error."""
     stripe = orcidx.open(data).stripes[0]
     start = stripe.offset + stripe.index_length
     damaged = 0
@@ -130,7 +130,7 @@ def test_arrays_are_those_of_column_readers(
 
 
 def others(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """Returns one column of each type that is not plain, with plain columns between them."""
+    """Returns one column of each type that is not plain, and plain columns between them."""
     start = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
     made = {
         "time": pa.array([start.replace(tzinfo=None, microsecond=i) for i in range(ROWS)], pa.timestamp("ns")),
@@ -169,7 +169,7 @@ def test_what_is_not_plain_takes_its_reader_alone(
     assert ways.taken == 8
     small = ways.both(data, batch_bytes=20_000)
     assert small[0].equals(small[1])
-    assert ways.taken == 9, "the plain ones, once; all are more than a batch may hold"
+    assert ways.taken == 9, "the plain columns alone, because all columns are too large"
 
 
 def test_values_that_do_not_fit_are_told_by_the_readers(ways: Ways) -> None:
@@ -242,22 +242,22 @@ def test_columns_of_a_file_come_with_one_read_each(
     path = str(tmp_path / "a.orc")
     Path(path).write_bytes(written(table, writer, **options))
     by_readers, at_once = ways.both(path)
-    assert ways.taken == (1 if threads == 1 else 6), "parts of two columns"
+    assert ways.taken == (1 if threads == 1 else 6), "parts of two columns each"
     assert at_once.equals(by_readers)
     assert at_once.equals(table)
     at_once.validate(full=True)
     monkeypatch.setattr(
         local.LocalReader, "identity", None
-    )  # the file's metadata is not cached, even if the file is old enough by now
+    )  # no metadata is cached, although the file may be old enough
     batches = orcidx.open(path).scan(["word", "int", "bytes"]).to_batches()
     assert pa.Table.from_batches(batches).equals(table.select(["word", "int", "bytes"]))
-    assert batches.metrics.requests == 3 + 2, "the tail, and the stripe's footer"
+    assert batches.metrics.requests == 3 + 2, "three columns, the tail, and the stripe's footer"
 
 
 def test_threads_share_a_stripe_of_bytes_that_is_large(
     ways: Ways, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is given as bytes is in memory, whatever its size. If its stripe is large and has a column that is
+    """A file that is given as bytes is in memory, even if it is large. If its stripe is large and has a column that is
     not plain, readers decode all columns."""
     for module in ("small_stripes", "decode_pool"):
         monkeypatch.setattr(f"orcidx.scanner.{module}.thread_count", lambda *, use_threads: 2)
@@ -318,8 +318,8 @@ def test_a_file_that_changes_is_told_by_the_readers(ways: Ways, tmp_path: Path) 
 
 @pytest.mark.usefixtures("by_column")
 def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path: Path) -> None:
-    """For a table, the limit is the bytes of several batches. A table has few chunks, and holds all rows at the end
-    anyway."""
+    """For a table, the limit is the bytes of several batches. A table has few chunks, and all its rows must fit into
+    memory in any case."""
     table = pa.table({f"c{i}": pa.array(np.arange(2000) * 0.37) for i in range(4)})
     path = tmp_path / "a.orc"
     path.write_bytes(written(table, "pyarrow"))
@@ -339,8 +339,8 @@ def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path:
 
 @pytest.mark.usefixtures("by_column")
 def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None:
-    """If columns are too long, or if there are too many rows, column readers decode the stripe, and nothing is read
-    before."""
+    """If the columns or the number of rows exceed a limit, column readers decode the stripe. Before that, nothing is
+    read that they would read again."""
     ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
     path = tmp_path / "a.orc"
     random = np.random.default_rng(5).bytes
@@ -361,14 +361,14 @@ def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None
         path.write_bytes(written(table, "pyarrow"))
         ways.taken = 0
         assert orcidx.open(path).read().equals(table)
-        assert (ways.taken > 0) == tried, "the bytes of texts are not known before"
+        assert (ways.taken > 0) == tried, "the size of texts is not known before they are read"
 
 
 MANY = PLAIN_ROWS + 5_000
 
 
 def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """Returns many rows of each type that has a fixed width."""
+    """Returns many rows of each type of fixed width."""
     made = {
         "short": pa.array(rng.integers(-(1 << 15), 1 << 15, MANY), pa.int16()),
         "int": pa.array(np.arange(MANY) // 700, pa.int32()),
@@ -433,8 +433,8 @@ def test_many_rows_take_the_same_reads_as_column_readers(
 
 
 def test_damage_of_many_rows_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generator, tmp_path: Path) -> None:
-    """The damage is in the first or the third byte of a stream, which are in the header of a chunk, or in another
-    byte."""
+    """The damage is in the first or the third byte of a stream, or in another byte. The first three bytes are the
+    header of a chunk."""
     data = written(many(rng, nulls=True).select(["int", "byte", "bool", "date"]), "pyarrow", compression="zstd")
     reader = orcidx.open(data).reader
     start = reader.stripes[0].offset + reader.stripes[0].index_length
@@ -459,7 +459,7 @@ def test_an_opened_file_that_changed_is_opened_again(ways: Ways, rng: np.random.
         scan = file.scan(["long"], use_threads=False)
         first = scan.to_table()
         assert ways.taken == 1
-    assert scan.to_table().equals(first), "the file is closed, and opened again"
+    assert scan.to_table().equals(first), "the file was closed, and is opened again"
     with orcidx.open(path) as file:
         (tmp_path / "b.orc").write_bytes(bytes(len(data)))
         os.utime(tmp_path / "b.orc", ns=(1, 1))

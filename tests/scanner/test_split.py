@@ -1,4 +1,5 @@
-"""Splits together give the rows of the scan. They can be sent as pickle or JSON, and refuse a changed file."""
+"""All splits together have the rows of the scan. They can be sent as pickle or JSON. A split of a changed file raises
+an error."""
 
 import json
 import os
@@ -177,7 +178,7 @@ def leaves(data, path=()):
 
 
 def test_any_value_anywhere_is_refused_or_means_something(paths):
-    """A split comes from another process. Whatever it contains, there is a result, or an error that says what is
+    """A split comes from another process. For any content, it returns a result, or raises an error that says what is
     wrong."""
     root, files = paths
     scan = orcidx.scan(root, ["id", "part"], "id >= 3 AND text = 'v3'", selection={files[0]: [1, 3, 14]})

@@ -64,13 +64,14 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     orcidx.write_table(table, path, compression="zstd", **sizes)
     with orcidx.open(path) as file:
         assert len(file.stripes) > 5
-    while open_reader(str(path)).identity is None:  # metadata of a new file is not cached, which causes more requests
+    while open_reader(str(path)).identity is None:  # new metadata is not cached, which causes more requests
         time.sleep(0.05)
     return str(path)
 
 
 class Made:
-    """Records the ``StripesTogether`` that scans make, and the most stripes that are begun and not finished."""
+    """Records the ``StripesTogether`` that scans make, and the maximum number of stripes that are begun and not
+    finished."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[StripesTogether] = []
@@ -91,8 +92,8 @@ Outcome = tuple[list[pa.RecordBatch], str, dict[str, Any]]
 
 
 def outcome(path: str, threads: int, *, rows: int = 1, for_table: bool = True, **options: Any) -> Outcome:
-    """Returns the batches that would become a table, the error that ended the scan, and its counters. ``for_table``:
-    whether the batches are for a table. Otherwise they are for an engine that takes all of them."""
+    """Returns the batches of a scan, the error that ended the scan, and its counters. If ``for_table`` is True, the
+    batches are those for a table. If it is False, they are those for an engine that takes all batches."""
     options = {**AMPLE, **options}
     pa.set_cpu_count(threads)
     forget_metadata()
@@ -172,7 +173,7 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
         options: dict[str, Any] = {"batch_size": int(rng.choice([700, 5000, 1 << 20]))}
         if rng.random() < 0.5:
             options["batch_bytes"] = int(rng.choice([30_000, 200_000]))
-        counters = "batch_bytes" not in options  # if a span is too large, its chunks may be counted twice
+        counters = "batch_bytes" not in options  # chunks of a span that is too large may be counted twice
         if rng.random() < 0.5:
             options["columns"] = rng.permutation(table.column_names)[:3].tolist()
         where = (orcidx.col("noise") >= first) & (orcidx.col("noise") <= last)
@@ -186,7 +187,7 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
 
 
 def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The error is the one that a single thread finds first, and all rows before it are returned."""
+    """The error is the error that a single thread finds first. All rows before it are returned."""
     data = Path(path).read_bytes()
     failures = 0
     for _ in range(25):
@@ -218,7 +219,7 @@ def test_rows_before_an_error_in_a_later_stripe(path: str, monkeypatch: pytest.M
 
 
 def test_a_decision_that_fails(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of a decision is raised after the rows of the earlier stripes."""
+    """The error of a decision is raised after the rows of the earlier stripes were returned."""
     decide = FilePruner.decide
 
     def failing(pruner: FilePruner, stripe: int) -> Any:
@@ -263,8 +264,8 @@ def test_closing_early_waits_for_the_threads(path: str, monkeypatch: pytest.Monk
 
 
 def test_results_for_an_engine_fit_into_the_memory(path: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The results that the engine has not taken yet have at most ``ahead_bytes``. But each stripe that was begun may
-    have one result."""
+    """Results that the engine has not taken yet have at most ``ahead_bytes``. In addition, each stripe that was begun
+    may have one result."""
     made = Made(monkeypatch)
     monkeypatch.setattr(stripes_together, "LEAST_STEP_BYTES", 1)
     pa.set_cpu_count(3)
@@ -274,7 +275,7 @@ def test_results_for_an_engine_fit_into_the_memory(path: str, table: pa.Table, m
         scan = file.scan(where="noise >= 0", **options)
         for batch in scan._batches(scan._limited.in_large_batches(1), ScanMetrics()):
             rows += batch.num_rows
-            time.sleep(0.001)  # the threads finish all steps that they have
+            time.sleep(0.001)  # meanwhile the threads finish all possible steps
             (together,) = made.found
             rounds = [one for reading in together._begun.values() for one in reading.rounds]
             waiting = sum(result.nbytes for one in rounds for result in one.results if result is not None)
@@ -285,7 +286,7 @@ def test_results_for_an_engine_fit_into_the_memory(path: str, table: pa.Table, m
 
 
 def test_a_slow_caller_of_batches_holds_one_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If batches are taken one by one, or if there is a limit, no later stripe is begun."""
+    """No later stripe is begun if batches are taken one by one, or if there is a limit."""
     made = Made(monkeypatch)
     pa.set_cpu_count(2)
     with orcidx.open(path) as file:

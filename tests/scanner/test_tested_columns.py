@@ -1,5 +1,5 @@
-"""Columns of a predicate that are tested while they are decoded: which columns these are, and that the rows are the
-same as with arrays."""
+"""Columns of a predicate that are tested while they are decoded. The tests check which columns these are, and that the
+rows are the same as with arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def large_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[str], where: str) -> set[str]:
-    """The names of the columns that a scan tests while they are decoded."""
+    """Returns the names of the columns that a scan tests while they are decoded."""
     found: set[str] = set()
     choose = stripe_reader.tested_columns
 
@@ -75,7 +75,7 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "long < 5", {"long"}),
         (["id"], "long < 5 AND int >= 2 AND int < 50 AND day > DATE '2000-01-05'", {"long", "int", "day"}),
         (["id"], "cents BETWEEN 0.05 AND 0.07 AND holes = 3", {"cents", "holes"}),
-        (["id", "long"], "long < 5 AND int < 50", {"int"}),  # a returned column needs its array
+        (["id", "long"], "long < 5 AND int < 50", {"int"}),  # a returned column needs an array
         (["id"], "long < 5 OR int < 50", set()),
         (["id"], "long < 5 AND (long > -5 OR int < 50)", set()),
         (["id"], "int < 5 AND (long > -5 OR real < 50)", {"int"}),
@@ -129,7 +129,7 @@ def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest buffer is the one with a byte for each row."""
+    """The largest buffer has one byte for each row."""
     sizes: list[int] = []
     allocate = base.allocate
 

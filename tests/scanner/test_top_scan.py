@@ -1,4 +1,4 @@
-"""``scan(top=..., limit=...)`` returns the first rows of a full sort, and reads only rows that may be among them."""
+"""``scan(top=..., limit=...)`` returns the first rows of a full sort, and reads only rows that can be among them."""
 
 import asyncio
 import datetime
@@ -47,8 +47,8 @@ def mixed(rng: np.random.Generator, first: int = 0) -> pa.Table:
 
 
 def sorted_ids(table: pa.Table, top: list[tuple[str, str, str]], k: int) -> list[int]:
-    """Sorts with Python, by one key after the other, the last key first. The sort is stable, so equal rows keep their
-    order."""
+    """Sorts in Python, by one key after the other, starting with the last key. The sort is stable, so equal rows keep
+    their order."""
     rows = list(range(table.num_rows))
     for name, direction, nulls in reversed(top):
         values = table[name].cast(pa.int64()).to_pylist() if name in ("t", "m") else table[name].to_pylist()
@@ -107,8 +107,8 @@ def test_random_orders_conditions_and_options(files, rng) -> None:
 
 @pytest.mark.levels("bounds of the first rows", "row-group statistics", "stripe statistics", "file statistics")
 def test_few_row_groups_are_read(tmp_path) -> None:
-    """Few of 103 row groups are read if values are sorted or nearly sorted, and more if they are random or all
-    equal."""
+    """If values are sorted or nearly sorted, few of 103 row groups are read. If they are random or all equal, more are
+    read."""
     n = 100_000
     rng = np.random.default_rng(3)
     table = pa.table(
@@ -133,8 +133,8 @@ def test_few_row_groups_are_read(tmp_path) -> None:
     assert read("near") <= 3
     assert read(("near", "desc")) <= 3
     assert read("any") < 60
-    assert read("id", row_index=False) == 103  # without the row index there is no evidence
-    assert read("same", ("id", "desc")) == 103  # any of them may have the largest id
+    assert read("id", row_index=False) == 103  # without the row index, nothing is ruled out
+    assert read("same", ("id", "desc")) == 103  # each row group may have the largest id
     assert read("id", where=col("id") > 70_500) == 1
 
 
@@ -160,7 +160,7 @@ def test_columns_of_directories_and_missing_ones_sort(tmp_path) -> None:
 
 
 def test_times_that_are_cut_to_a_unit_tie(tmp_path) -> None:
-    """10.9 ms and 10.1 ms are both read as 10 ms. So 10.9 ms can come first by the other key."""
+    """10.9 ms and 10.1 ms are both read as 10 ms. So the other key decides, and 10.9 ms can be first."""
     nanos = pa.array([10_900_000, 10_100_000, 11_000_000, -1_000_900_000], pa.timestamp("ns"))
     table = pa.table({"t": pa.chunked_array([nanos] * 500), "id": np.arange(2000)})
     orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=100)
@@ -171,8 +171,7 @@ def test_times_that_are_cut_to_a_unit_tie(tmp_path) -> None:
 
 
 def test_char_compares_without_its_padding(tmp_path) -> None:
-    """``a`` is less than ``a\\x01``, although the stored ``a`` is padded with a space, which is larger than
-    ``\\x01``."""
+    """``a`` is less than ``a\\x01``. The stored ``a`` is padded with a space, which is larger than ``\\x01``."""
     texts = ["a\x01", "a", "b", "a\x02", "a"] * 300
     schema = pa.schema([pa.field("c", pa.string(), metadata={"orc.type": "char(3)"}), pa.field("id", pa.int64())])
     orcidx.write_table(pa.table([texts, np.arange(1500)], schema=schema), tmp_path / "a.orc", row_index_stride=100)
