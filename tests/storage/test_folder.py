@@ -1,4 +1,4 @@
-"""``Folder`` over every kind of storage. Objects are complete or absent, and a create is exclusive or refused."""
+"""``Folder`` on every kind of storage. Objects are complete or absent. A create is exclusive, or it is refused."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ def test_a_server_that_ignores_the_condition_is_found_out(kind: str) -> None:
 def test_an_old_library_that_drops_the_condition_is_found_out(
     s3: tuple[dict[str, Any], RequestLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """s3fs drops arguments that its botocore does not know. Before botocore 1.35.20, IfNoneMatch is one of them."""
+    """s3fs drops arguments that its botocore does not know. botocore before 1.35.20 does not know IfNoneMatch."""
     known = s3fs.S3FileSystem._filter_kwargs
 
     def older(self: Any, method: Any, given: Any) -> Any:
         return {key: value for key, value in known(self, method, given).items() if key != "IfNoneMatch"}
 
     monkeypatch.setattr(s3fs.S3FileSystem, "_filter_kwargs", older)
-    # With another argument, fsspec does not return the cached instance, which was tested already.
+    # The additional argument makes fsspec create a new instance. The cached instance was already tested.
     filesystem = s3fs.S3FileSystem(**s3[0], default_block_size=1 << 20)
     check_refused_create(Folder(describe_source(f"{BUCKET}/old", filesystem=filesystem)))
 
@@ -129,7 +129,8 @@ def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_link_whose_answer_was_lost_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On NFS, a repeated request finds the link that the first request made. The link is still ours."""
+    """On NFS, a repeated request finds the link that the first request made. The link still counts as created by this
+    writer."""
     link = os.link
 
     def twice(old: str, new: str) -> None:
@@ -144,7 +145,7 @@ def test_a_link_whose_answer_was_lost_is_ours(tmp_path: Path, monkeypatch: pytes
 
 
 def test_s3_is_asked_again_where_conditions_collide(s3: tuple[dict[str, Any], RequestLog]) -> None:
-    """409 ConditionalRequestConflict means that another conditional PUT is under way, which may still fail."""
+    """409 ConditionalRequestConflict means that another conditional PUT is running. This other PUT may still fail."""
     options, log = s3
     inner, conflicts = log.app, [2]
     body = b"<Error><Code>ConditionalRequestConflict</Code><Message>try again</Message></Error>"

@@ -51,7 +51,7 @@ def test_an_index_of_known_size_is_read_without_asking_for_its_status() -> None:
 
 
 def test_a_large_index_that_is_replaced_between_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the size of the index is known at first, and the new index has the same size."""
+    """At first only the size of the index is known. The index that replaces it has the same size."""
     monkeypatch.setattr(file_index, "_BYTES_READ_AT_ONCE", 100)
     files = MemoryFiles()
     data = paimon.build_file_index(pa.table({"id": range(100_000)}), {"bitmap": {"id": {}}}).to_bytes()

@@ -19,7 +19,7 @@ def test_batches_of_other_sizes_are_compared_row_by_row() -> None:
 
 
 def test_other_timestamps_beside_int96_are_not_compared() -> None:
-    """In a struct, only the INT96 field is read in milliseconds. Several columns may have the same name."""
+    """Of a struct, only the INT96 field is read in milliseconds. Several columns can have the same name."""
     micros, millis = pa.timestamp("us"), pa.timestamp("ms")
 
     def rows(kind: pa.DataType, first: int, second: int) -> list[pa.Array]:

@@ -1,4 +1,5 @@
-"""Keys, tokens and signatures are in no message, repr, explanation or JSON. They are in a pickle only on request."""
+"""Keys, tokens and signatures do not occur in messages, reprs, explanations or JSON. They occur in a pickle only on
+request."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def test_file_systems_with_keys_are_refused(kind: str) -> None:
 
 
 def test_file_systems_without_keys_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of these file systems come from the environment, also on another machine."""
+    """The keys of these file systems come from the environment. Another machine also takes them from its
+    environment."""
     s3fs = pytest.importorskip("s3fs")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k3y")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")

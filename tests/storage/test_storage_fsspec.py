@@ -1,4 +1,4 @@
-"""fsspec file systems without special support: synchronous and wrapped ones, and ones that behave wrongly."""
+"""fsspec file systems without special support: synchronous ones, wrapped ones, and ones that behave wrongly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
 
 
 class Cloud(AsyncFileSystem):
-    """An asynchronous storage that gives size and generation only in ``info``, as gcsfs and adlfs do."""
+    """An asynchronous storage that returns size and generation only from ``info``, as gcsfs and adlfs do."""
 
     cachable = False
     protocol = "cloud"
@@ -60,7 +60,7 @@ def test_asynchronous_storage() -> None:
     assert cloud.calls == [("info", None, None), ("cat", 49_900, 50_000)]
     cloud.calls.clear()
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
-    assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "checked beside the read"
+    assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "a check besides the read"
     assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
     cloud.data = DATA[::-1]
     with pytest.raises(StorageError, match="changed"):
@@ -199,7 +199,7 @@ class WithoutFiles(MemoryFileSystem):
 
 
 def test_a_file_system_that_opens_nothing_is_not_written_to() -> None:
-    """Discarding a file that was never opened raised AttributeError before."""
+    """The error is ``StorageError``. Discarding a file that was never opened must not raise another error."""
     with pytest.raises(StorageError, match="returned None"):
         write_table(pa.table({"a": [1]}), "/nothing.orc", filesystem=WithoutFiles())
     assert not MemoryFileSystem().exists("/nothing.orc")

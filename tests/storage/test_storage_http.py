@@ -1,4 +1,4 @@
-"""HTTP: the requests that are sent, as the server logs them, and what happens when the server fails."""
+"""HTTP: the requests in the server's log, and what happens when the server fails."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_merging_and_requests_in_flight(server: RangeServer) -> None:
     reader.read_tail(100)
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
     assert len(server.log) == 1 + 5
-    assert server.most_at_once == 5, "all five are in flight together"
+    assert server.most_at_once == 5, "all five requests run at the same time"
     counted = reader.metrics.to_dict()
     assert (counted["requests"], counted["ranges"], counted["retries"]) == (6, 1 + len(RANGES), 0)
     assert counted["bytes_asked"] == 100 + 4096 * len(RANGES)
@@ -71,7 +71,7 @@ def test_merging_and_requests_in_flight(server: RangeServer) -> None:
     server.log.clear()
     default = open_reader(f"{server.url}/data.orc")
     assert [bytes(b) for b in default.read_ranges(RANGES)] == WANTED
-    assert len(server.log) == 1, "half a megabyte is a small hole for a remote object"
+    assert len(server.log) == 1, "for a remote object, ranges are joined across gaps of 0.5 MB"
 
 
 def test_in_flight_is_bounded_by_the_byte_budget(server: RangeServer) -> None:
@@ -84,7 +84,7 @@ def test_in_flight_is_bounded_by_the_byte_budget(server: RangeServer) -> None:
 
 
 def test_await_from_another_loop(server: RangeServer) -> None:
-    server.latency = 0.2  # so that eight requests are open at once, even on a busy machine
+    server.latency = 0.2  # so that eight requests run at once, even on a busy machine
     readers = [open_reader(f"{server.url}/data.orc") for _ in range(8)]
 
     async def read_all() -> tuple[list[list[memoryview]], int]:
@@ -132,7 +132,7 @@ def test_one_failure_is_retried(server: RangeServer, fault: str) -> None:
         else:
             assert reader.read_tail(100) == (DATA[-100:], len(DATA))
         assert len(server.gets) == 2
-        if fault != "reset":  # aiohttp itself repeats a GET if an idle connection was closed
+        if fault != "reset":  # aiohttp itself repeats a GET after a closed connection
             assert reader.metrics.retries == 1
 
 

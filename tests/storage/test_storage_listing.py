@@ -65,7 +65,7 @@ def lister(request: pytest.FixtureRequest, tmp_path: Path) -> Lister:
         return lambda path: list_sources(os.path.join(base, path))
     if kind == "file url":
         return lambda path: list_sources(f"file://{base}/{path}")
-    # A file system of another class, so that it does not count as local.
+    # The class is not that of a local file system, so the file system does not count as local.
     arrow = pyarrow.fs.PyFileSystem(_Handler(pyarrow.fs.SubTreeFileSystem(base, pyarrow.fs.LocalFileSystem())))
     return lambda path: list_sources(path, filesystem=arrow)
 
@@ -308,7 +308,7 @@ def test_wrong_sources() -> None:
 
 @pytest.mark.parametrize("name", ["a\0b.orc", "a\ud800b.orc", "d\0/*.orc", "file:///tmp/a%00b.orc"])
 def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
-    """The operating system's ValueError was raised before, from an inner function."""
+    """The error is ``InvalidQuery``, not the operating system's ValueError."""
     wrong = {"match": "is not a path, because no file name"}
     for asked in (name, tmp_path / name):
         if isinstance(asked, Path) and name.startswith("file:"):

@@ -1,4 +1,4 @@
-"""Local files, bytes and file objects as range readers."""
+"""Local files, bytes and file objects as readers of ranges."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ def test_expected_version(path: Path) -> None:
     reader = open_reader(DATA)
     with pytest.raises(StorageError, match="changed"):
         describe_source(reader).open(expected=Fingerprint(5))
-    assert reader.read_ranges([(0, 1)]) == [DATA[:1]], "the caller's reader stays open"
+    assert reader.read_ranges([(0, 1)]) == [DATA[:1]], "the caller's reader remains open"
 
 
 def test_replaced_file_stays_readable(path: Path, tmp_path: Path) -> None:
     reader = open_reader(path)
     (tmp_path / "new").write_bytes(b"new")
     os.replace(tmp_path / "new", path)
-    assert reader.read_ranges([(0, 10)]) == [DATA[:10]], "the opened file is still there"
+    assert reader.read_ranges([(0, 10)]) == [DATA[:10]], "the opened file can still be read"
     reader.close()
 
 
@@ -134,7 +134,7 @@ def test_empty_sources(path: Path) -> None:
 
 def test_identity_needs_a_settled_file(path: Path) -> None:
     reader = open_reader(path)
-    assert reader.identity is None, "a file changed a moment ago could change again within the same tick of its clock"
+    assert reader.identity is None, "a new file could change again at the same time stamp"
     reader.close()
     old = path.stat().st_mtime_ns - 60_000_000_000
     os.utime(path, ns=(old, old))

@@ -71,7 +71,7 @@ def test_fingerprint_matches() -> None:
     assert known.matches(Fingerprint(10, "a", 99))
     assert not known.matches(Fingerprint(10, "b", 1_500_000_001))
     assert not known.matches(Fingerprint(11, "a"))
-    assert Fingerprint(10, None, 1_500_000_001).matches(Fingerprint(10, "x", 1_000_000_000)), "told to the second"
+    assert Fingerprint(10, None, 1_500_000_001).matches(Fingerprint(10, "x", 1_000_000_000)), "in whole seconds"
     assert not Fingerprint(10, None, 1_500_000_001).matches(Fingerprint(10, None, 1_500_000_002))
     assert Fingerprint(**json.loads(json.dumps(known.to_dict()))) == known
 
@@ -83,7 +83,7 @@ def test_times_and_tags_of_every_storage() -> None:
     assert mtime_of("Thu, 02 Jan 2020 03:04:05 GMT") == 1_577_934_245_000_000_000
     assert mtime_of(1.5) == 1_500_000_000
     late = datetime(2026, 11, 22, 7, 28, 25, 330209, UTC)
-    assert mtime_of(late.timestamp()) == mtime_of(late), "fsspec's memory gives one time as both"
+    assert mtime_of(late.timestamp()) == mtime_of(late), "fsspec's memory file system returns both forms"
     assert mtime_of("yesterday") is mtime_of("") is mtime_of(None) is mtime_of(True) is None
     assert plain_etag('"abc"') == plain_etag('W/"abc"') == plain_etag("abc") == "abc"
     assert plain_etag('""') is plain_etag(None) is plain_etag(b"abc") is None
@@ -192,7 +192,7 @@ def test_identity_cache_in_threads() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 def test_identity_cache_is_empty_after_a_fork() -> None:
     cache: IdentityCache[str] = IdentityCache(100)
     cache.put("a", "A", 1)

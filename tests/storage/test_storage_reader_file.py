@@ -1,4 +1,4 @@
-"""ReaderFile reads the same bytes as a file in memory at every place, with and without a cached tail."""
+"""ReaderFile reads the same bytes as a file in memory from every position, with and without a cached tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which store is used, and that no library is imported before its store is used."""
+"""Which store is used for a source. A library is imported only when its store is used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(*sorted(name for name in sys.modules if name == "pyarrow.fs" or name.endsw
 
 @pytest.mark.parametrize("url", [False, True])
 def test_libraries_are_imported_when_their_stores_are_used(url: bool, tmp_path: Path) -> None:
-    """A URL imports fsspec. fsspec imports the library of the protocol when the URL is opened."""
+    """A URL imports fsspec. When the URL is opened, fsspec imports the library of the protocol."""
     command = [sys.executable, "-P", "-c", LOCAL, str(tmp_path), *(["url"] if url else [])]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert told == (["fsspec", "orcidx.storage.fsspec_backend"] if url else ["", ""])
@@ -83,7 +83,7 @@ def test_kinds_and_schemes_are_of_one_store() -> None:
 
 
 def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
-    """Since 2026.6, s3fs takes the size of an object from its cached listing before it reads the object."""
+    """Before it reads an object, s3fs since 2026.6 takes the object's size from its cached listing."""
     import s3fs
     from s3_server import s3_bucket
 
@@ -116,7 +116,8 @@ def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
 @pytest.mark.parametrize("call", ["open", "scan", "write"])
 @pytest.mark.parametrize("text", ["Unable to load libjvm\ndlopen(x) failed", "Prior attempt to load libhdfs failed"])
 def test_hdfs_without_its_library_says_what_to_set(call: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyarrow's error has eighty lines of places that it searched. A second attempt names no place at all."""
+    """pyarrow's error has eighty lines of places that it searched. After a second attempt, its error names no
+    places."""
     import fsspec.core
 
     def failing(url: str, **options: object) -> object:

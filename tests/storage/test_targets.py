@@ -1,5 +1,5 @@
-"""Targets that exist already: links, pipes, devices, modes and owners. Also, what a dropped writer or a full disk
-leaves."""
+"""Targets that exist already: links, pipes, devices, modes and owners. Also, what remains after a writer is dropped or
+a disk is full."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder
 from orcidx.storage.sink import write_file
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and limits of POSIX systems")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs modes, links and limits of POSIX systems")
 TABLE = pa.table({"a": pa.array(np.random.default_rng(1).integers(-(2**62), 2**62, 50_000))})
 
 
@@ -108,7 +108,7 @@ def test_a_file_keeps_its_mode(write: Writer, mode: int, tmp_path: Path, source:
     assert names(tmp_path) == ["t.orc"]
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change the owner of files")
 def test_a_file_keeps_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
     path.write_bytes(b"old")
@@ -150,7 +150,7 @@ def test_what_is_made_of_a_private_file_is_private(write: Writer, tmp_path: Path
 
 
 def test_rows_that_a_writer_is_given_keep_the_file_private(tmp_path: Path, source: Path) -> None:
-    """A writer is opened before it knows from which file its rows come."""
+    """When a writer is opened, it does not know yet from which file its rows come."""
     source.chmod(0o640)
     with orcidx.open(source) as file, orcidx.OrcWriter(tmp_path / "n.orc", TABLE.schema) as writer:
         writer.write(TABLE)
@@ -197,8 +197,8 @@ def test_nobody_else_reads_it_while_it_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
 def test_what_changes_add_to_a_private_paimon_table_is_private(tmp_path: Path, mode: int) -> None:
-    """Manifests hold the smallest and largest values of data files, and indexes hold all values, so they must be
-    private, too."""
+    """Manifests contain the smallest and largest values of data files, and indexes contain all values. So these files
+    must be private too."""
     (tmp_path / "schema").mkdir()
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 1, "name": "c", "type": "STRING"}]
     options = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "orc"}
@@ -257,7 +257,7 @@ def test_what_is_no_file_is_refused(write: Writer, kind: str, tmp_path: Path, so
         try:
             os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         except PermissionError:
-            pytest.skip("needs the right to make devices")
+            pytest.skip("needs the right to create devices")
     else:
         path.symlink_to("/dev/null" if kind == "link to a device" else path)
     before = os.lstat(path).st_mode, os.stat("/dev/null").st_mode
@@ -326,7 +326,7 @@ def test_a_process_that_ends_leaves_no_file(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 def test_a_forked_process_leaves_the_file_alone(tmp_path: Path) -> None:
     writer = orcidx.OrcWriter(tmp_path / "f.orc", TABLE.schema, compression="uncompressed", stripe_size=1 << 16)
     writer.write(TABLE)
@@ -345,7 +345,8 @@ def test_a_forked_process_leaves_the_file_alone(tmp_path: Path) -> None:
 
 @contextmanager
 def full_disk(at: int) -> Iterator[None]:
-    """Limits files to ``at`` bytes. Writing more raises EFBIG, similar to ENOSPC on a full disk."""
+    """Limits the size of files to ``at`` bytes. A larger write raises EFBIG, which is similar to ENOSPC on a full
+    disk."""
     import signal
 
     old, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -423,7 +424,7 @@ def test_clean_lists_unfinished_uploads() -> None:
         assert "lifecycle rule" in str(done)
         assert not clean_indexes(
             "s3://unfinished/set", older_than=40 * 365 * 86400, storage_options=options
-        ).uploads  # moto gives 2010 as the date of uploads
+        ).uploads  # for moto, all uploads are of 2010
 
 
 def modes_below(folder: Path) -> set[int]:
@@ -431,8 +432,8 @@ def modes_below(folder: Path) -> set[int]:
 
 
 def test_rows_of_private_files_are_written_privately(tmp_path: Path) -> None:
-    """Before, if `write_table` or `write_dataset` wrote the rows of a scan or an open file, and a source had mode 0600,
-    the new file got mode 0644."""
+    """If a source has mode 0600, a new file with its rows also gets mode 0600. The rows are those of a scan or an open
+    file."""
     private, shared = tmp_path / "private.orc", tmp_path / "shared.orc"
     for path, mode in ((private, 0o600), (shared, 0o644)):
         orcidx.write_table(pa.table({"a": [1, 2]}), path)

@@ -1,4 +1,4 @@
-"""Listings during a swap give each row once, whatever step the swap has reached, and warn."""
+"""A listing during a swap finds each row once and warns, at every step of the swap."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_row_is_read_once_at_every_step(directory):
         for name in (f"memory://swap{number}", f"memory://swap{number}/*"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                # A copy has other file times, so the mark does not recognize its old files.
+                # A copy has other file times, so its old files are not those that the mark names.
                 assert set(rows(name)) == {1, 2, 3, 4}
         memory.rm(f"/swap{number}", recursive=True)
 
@@ -75,7 +75,7 @@ def test_marks_in_a_remote_store(directory):
         assert rows("memory://marked") == [1, 2, 3, 4]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(RuntimeWarning):  # the warning comes, and no StorageError
+        with pytest.raises(RuntimeWarning):  # a warning is raised, not a StorageError
             rows("memory://marked")
     memory.rm("/marked", recursive=True)
 
@@ -88,7 +88,7 @@ def test_a_new_file_of_a_replaced_name_counts(directory):
 
 
 def test_a_listing_between_two_moments_is_made_again(directory, monkeypatch):
-    """Such a listing has neither the new file nor all old files, so rows are missing."""
+    """Such a listing has neither the new file nor all old files, so rows would be missing."""
     monkeypatch.setattr(unfinished_swaps, "_PAUSE_SECONDS", 0.0)
     os.unlink(directory / "a.orc")
     with pytest.raises(StorageError, match="the directory changed while it was listed"):

@@ -1,4 +1,4 @@
-"""Files that are written to any kind of storage appear complete, or not at all."""
+"""A file that is written to any kind of storage becomes visible as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_error_leaves_nothing_behind(place: Place) -> None:
     before = names()
     with pytest.raises(ZeroDivisionError):
         write_half(where, options)
-    assert names() == before  # moto keeps objects of earlier tests
+    assert names() == before  # moto still has objects of earlier tests
 
 
 def write_half(where: Any, options: dict[str, Any]) -> None:
