@@ -1,10 +1,11 @@
-"""Runs every job of ``orcidx.spark`` in separate executors. Some tasks die when they are done, and some run twice.
+"""Runs every job of ``orcidx.spark`` in separate executors. Some tasks die when their work is done, and some run twice.
 
     python tests/spark/cluster_jobs.py DIRECTORY_OR_URL '{"spark.hadoop.…": "…"}'
 
-It needs a process of its own, because the master of a session belongs to its JVM. In jobs that write, the first attempt
-of the first task dies after it has written everything. The second task then waits until Spark has started it again in
-another executor (speculation), and the new attempt wins. The result of a job must be what Spark alone gives.
+The script must run in a process of its own, because the master of a session belongs to its JVM. In jobs that write, the
+first attempt of the first task dies after it has written everything. The first attempt of the second task then waits.
+Meanwhile Spark starts a second attempt in another executor (speculation), whose result is used. The result of a job
+must equal the result of Spark alone.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ def troubled(function: Callable[..., Any]) -> Callable[..., Any]:
         if context.attemptNumber() == 0 and context.partitionId() == 0:
             os._exit(1)
         if context.attemptNumber() == 0 and context.partitionId() == 1:
-            time.sleep(WAIT)  # Spark ends this attempt when the second one is done
+            time.sleep(WAIT)  # Spark ends this attempt after the second one
         yield from done
 
     return run
 
 
 def with_trouble() -> None:
-    for module in (file_jobs, rewrite_directory):  # jobs that only read leave nothing behind
+    for module in (file_jobs, rewrite_directory):  # jobs that only read leave no files
         shipped = module.shipped
         module.shipped = lambda function, sources, _shipped=shipped: _shipped(troubled(function), sources)  # type: ignore[assignment]
 
@@ -131,7 +132,7 @@ def run(spark: Any, table: str) -> None:
     swaps._rename = dies
     try:
         orcidx_spark.rewrite(spark, table, sort_by="id", progress=False)
-        raise AssertionError("the swap was to be killed")
+        raise AssertionError("the swap was not killed")
     except KeyboardInterrupt:
         assert len(calls) == 1
     finally:

@@ -1,7 +1,7 @@
 """Fixtures of all tests with Spark. Warnings that pyspark itself causes do not fail the tests.
 
-pyspark does not close sockets, so the garbage collector does. Versions 4.2 and 4.3 warn on import that they do not know
-pandas 3. Version 3.5 uses distutils to compare versions.
+pyspark does not close its sockets, so the garbage collector closes them and warns. Versions 4.2 and 4.3 warn on import
+that they do not know pandas 3. Version 3.5 uses distutils to compare versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def sockets_of_pyspark() -> Iterator[None]:
-    """Collects pyspark's sockets before tests of another folder get the warnings."""
+    """Collects pyspark's sockets here, so that tests of another folder do not get their warnings."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -37,7 +37,7 @@ def sockets_of_pyspark() -> Iterator[None]:
 
 
 OF_OWN_TASKS = ("test_spark_read", "test_spark_indexed", "test_index_in_s3", "test_spark_s3", "test_build_index")
-"""Modules that test reads by orcidx's own tasks, whatever engine "auto" would choose."""
+"""Modules that test reads by orcidx's own tasks. The engine "auto" could choose another engine for them."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -53,8 +53,8 @@ def engine_of_own_tasks(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def time_for_indexes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Lets scans use all indexes, however long this takes. On a busy machine a scan would otherwise stop using indexes,
-    and the number of files that are left would depend on the clock. ``test_survivors`` tests the limits themselves."""
+    """Makes scans use all indexes, even if this takes long. By default, a scan on a busy machine stops using indexes,
+    so the number of remaining files would depend on the clock. ``test_survivors`` tests the time limits themselves."""
     if request.module.__name__.endswith("test_survivors"):
         yield
         return

@@ -1,10 +1,10 @@
-"""Compares random conditions on several layouts of one table, with every engine, with ``spark.read.orc``. Run it by
-hand.
+"""Compares random conditions with ``spark.read.orc``, on several layouts of one table and with every engine. The script
+is run by hand.
 
     python tests/spark/predicates.py --count 300 --seed 1
 
-It prints a line for each layout, and exits with 1 at the first rows that differ. In a third of the cases, the zone,
-ANSI mode and case rule of the session change between ``read`` and the action.
+The script prints a line for each layout. At the first difference between rows, it ends with exit code 1. In a third of
+the cases, the zone, ANSI mode and case rule of the session change between ``read`` and the action.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write_layouts(spark: Any, root: Path) -> list[Path]:
     frame.repartition(6).write.orc(str(root / "shuffled"))
     frame.repartition(4).write.partitionBy("part").orc(str(root / "a b=%41 {x}"))
     frame.repartition(60).write.orc(str(root / "many"))
-    for part in range(4):  # these files store another value than their directory has
+    for part in range(4):  # these files store another value than that of their directory
         rows = frame.where(f"part = {part}").withColumn("part", F.lit((part + 1) % 4)).coalesce(2)
         rows.write.orc(str(root / "doubled" / f"part={part}"))
     folders = [root / name for name in ("ordered", "shuffled", "a b=%41 {x}", "many", "doubled")]
@@ -113,21 +113,21 @@ def totals(frame: Any) -> Any:
 
 
 def answers(frames: Sequence[Any]) -> list[Any]:
-    """Returns the totals of each frame, or "error" if Spark raised one. All frames run in one job, unless one
-    raises."""
+    """Returns the totals of each frame, or "error" if Spark raises an error. All frames run in one job. If it fails,
+    each frame runs in a job of its own."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         numbered = [totals(frame).selectExpr(f"{number} AS number", "*") for number, frame in enumerate(frames)]
         return [tuple(row)[1:] for row in sorted(reduce(lambda one, other: one.union(other), numbered).collect())]
-    except (PySparkException, Py4JJavaError):  # Py4JJavaError: Spark's own NullPointerException in OrcFilters
+    except (PySparkException, Py4JJavaError):  # for NullPointerException in Spark's OrcFilters
         return ["error"] if len(frames) == 1 else [answers([frame])[0] for frame in frames]
 
 
 def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[int, int]:
-    """Returns how many reads had fewer files, and how many conditions raise in Spark. Raises ``SystemExit`` if rows
-    differ."""
+    """Returns how many reads had fewer files, and for how many conditions Spark raises an error. Raises ``SystemExit``
+    if rows differ."""
     fell = errors = 0
     began = time.perf_counter()
     for done in range(count):
@@ -142,15 +142,15 @@ def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[
         for engine, frame, one in zip(ENGINES, frames, found):
             chosen = orcidx_spark.why(frame)
             fell += chosen.files is not None and chosen.files_left < chosen.files
-            if one != expected and expected != "error":  # a row that raises may be in a file that is left out
+            if one != expected and expected != "error":  # the row that raises may be in a skipped file
                 raise SystemExit(f"{folder.name}, engine {engine}: {where}\n{expected}\n{one}\n{chosen}")
     return fell, errors
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=300, help="of conditions for each layout, each by every engine")
-    parser.add_argument("--layouts", default="", help="first letters of those that are asked, of osamd; all")
+    parser.add_argument("--count", type=int, default=300, help="number of conditions for each layout")
+    parser.add_argument("--layouts", default="", help="first letters of the layouts (osamd); default: all")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable

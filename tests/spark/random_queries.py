@@ -34,8 +34,9 @@ def key(number: int) -> int:
 
 
 def make_tables(spark: Any, base: str, build: Callable[[str], object]) -> dict[str, str]:
-    """Makes a view of a directory, a view of a partitioned directory, and a partitioned table of the catalog, whose
-    partition values come from an expression. ``build`` indexes all of them. Returns their directories by name."""
+    """Makes a view of a directory, a view of a partitioned directory, and a partitioned table of the catalog. The
+    partition values of this table come from an expression. ``build`` indexes all of them. Returns their directories by
+    name."""
     frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(*COLUMNS)
     places = {name: f"{base}/{name} of random queries" for name in LAYOUTS}
     frame.write.orc(places["rq_flat"])
@@ -84,7 +85,7 @@ def conditions(rng: np.random.Generator) -> Iterator[str]:
     while True:
         parts = [makers[int(rng.integers(len(makers)))]() for _ in range(int(rng.integers(1, 4)))]
         parts = [f"NOT ({one})" if rng.random() < 0.15 else one for one in parts]
-        # The condition is in parentheses, because Spark's optimizer fails for a subquery below OR (None.get).
+        # The parentheses are needed, because Spark's optimizer fails for a subquery below OR (None.get).
         yield "(" + f" {rng.choice(['AND', 'AND', 'OR'])} ".join(f"({one})" for one in parts) + ")"
 
 
@@ -118,7 +119,8 @@ def rows_of(spark: Any, text: str) -> list[str]:
 
 
 def check_random_queries(spark: Any, rng: np.random.Generator, count: int, tables: Sequence[str]) -> None:
-    """Runs ``count`` queries with and without the rule. Their first table is each of ``tables`` in turn."""
+    """Runs ``count`` queries with and without the rule. Each query has another one of ``tables`` as its first table, in
+    turn."""
     made = conditions(rng)
     fell = 0
     shapes = itertools.cycle(SHAPES[int(rng.integers(len(SHAPES))) :] + SHAPES)

@@ -1,13 +1,13 @@
-"""Kills processes in the swap of a rewrite, before each change that it makes to a file.
+"""Kills processes in the swap of a rewrite, before each change that they make to a file.
 
 ``python swap_kills.py DIRECTORY SCRATCH KEPT`` plans a rewrite of the directory and makes the staged files, as the job
 of ``orcidx.spark.rewrite`` does, but without Spark. Then, for n = 0, 1, ..., a fork swaps the copy ``SCRATCH/n`` and is
-killed (SIGKILL) before its n-th change. This ends with the first fork that completes the swap. Calls of ``recover`` are
-killed in the same way, in copies of the directory at the moment before the first file gets its name
+killed (SIGKILL) before its n-th change. The first fork that completes the swap is the last one. Calls of ``recover``
+are killed in the same way. They run in copies of the directory that were made before the first file got its name
 (``SCRATCH/recover-n``). KEPT is the number of seconds of ``keep_old``. The script prints a JSON object. For each copy
 it has the change before which the process was killed, or null if the process completed.
 
-The forks call ``kill_before``, and so does the driver of a whole rewrite in ``test_killed_swaps``.
+The forks call ``kill_before``. In ``test_killed_swaps``, the driver of a whole rewrite also calls it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ASKED = {"sort_by": "id", "cluster_by": None, "bloom_filters": ()}
 
 
 def kill_before(number: int, directory: str, said: int) -> None:
-    """Kills this process before its change ``number`` to a file of the directory. Before that, it writes a description
-    of the change to the file descriptor ``said``."""
+    """Kills this process before its change ``number`` to a file of the directory. Before the kill, a description of the
+    change is written to the file descriptor ``said``."""
     left = number
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -54,7 +54,7 @@ def kill_before(number: int, directory: str, said: int) -> None:
 
 
 def expire_leases(directory: Path) -> None:
-    """Sets the leases of killed jobs to a time in the past."""
+    """Sets the ends of the leases of killed jobs to a time in the past."""
     for lease in directory.rglob("*.lease"):
         lease.write_text(json.dumps({"until": 0}))
 
@@ -65,7 +65,8 @@ class _Counters:
 
 
 def killed_in(call: Callable[[], object], copy: Path, number: int) -> str:
-    """Runs the call in a fork that is killed. Returns the change before which it was killed, or "" if it completed."""
+    """Runs the call in a fork that is killed. Returns the change before which the fork was killed, or "" if the call
+    completed."""
     read, said = os.pipe()
     child = os.fork()
     if not child:

@@ -1,5 +1,5 @@
-"""Spark truncates nanoseconds to microseconds before it compares. The predicates that are made from analysed conditions
-keep every row that Spark keeps."""
+"""Spark truncates nanoseconds to microseconds before it compares. Predicates that are made from analysed conditions
+must keep every row that Spark keeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_predicates_of_analysed_conditions_keep_the_rows_of_spark(spark: Any, tm
 
 
 def test_times_of_conditions_are_in_the_zone_of_the_session(spark: Any) -> None:
-    """Spark 4.1 writes times in the session's zone into Catalyst's JSON, and leaves out a fraction of zero."""
+    """Catalyst's JSON of Spark 4.1 has times in the session's zone, without a fraction that is zero."""
     frame = spark.createDataFrame([], "id BIGINT, t TIMESTAMP")
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
@@ -60,7 +60,8 @@ def test_times_of_conditions_are_in_the_zone_of_the_session(spark: Any) -> None:
 
 
 def test_many_times_of_a_condition_prove_nothing(spark: Any) -> None:
-    """The JVM's values of so many times are not fetched. Their texts have another zone in each version of Spark."""
+    """For so many times, the JVM's values are not fetched. The texts of the times have a zone that depends on the
+    version of Spark."""
     frame = spark.createDataFrame([], "id BIGINT, t TIMESTAMP")
     texts = [f"TIMESTAMP '2023-11-14 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}.5'" for i in range(2001)]
     filtered = frame.where(f"t IN ({', '.join(texts)})")

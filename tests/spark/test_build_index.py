@@ -1,5 +1,5 @@
-"""Index jobs on Spark: results are right whatever happens to tasks, have the same bytes as without Spark, and no work
-is done twice."""
+"""Index jobs on Spark. The results are right even if tasks die or run twice, have the same bytes as without Spark, and
+no work is done twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_files(spark: Any, root: Path, count: int) -> None:
 
 
 def index_bytes(root: Path) -> dict[str, bytes]:
-    """Returns the index of every file, whether it is embedded in the catalog or a file of its own."""
+    """Returns the index of every file. It is embedded in the catalog, or is a file of its own."""
     store = IndexStore.open(root)
     assert store is not None
     files = store.catalogs.read(files=["index", "embedded"]).files.to_pylist()
@@ -78,7 +78,7 @@ def changed_job(monkeypatch: pytest.MonkeyPatch, change: Callable[..., pa.Table]
 
 
 def dying(task: Any) -> Any:
-    """Wraps a task. In the first attempt, its worker dies before the third index file gets its name."""
+    """Wraps a task. In the first attempt, the worker dies before the third index file gets its name."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -99,7 +99,7 @@ def dying(task: Any) -> Any:
 
                 return published
 
-            for name in ("give_name", "_link", "_rename_if_absent"):  # one of these gives the file its name
+            for name in ("give_name", "_link", "_rename_if_absent"):  # one of these functions gives a file its name
                 setattr(local_writing, name, dies_at_the_third(getattr(local_writing, name)))
         yield from task(batches)
 
@@ -112,7 +112,7 @@ def run_dying(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Tab
 
 
 def run_twice_at_once(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Table:
-    """Runs the task twice for every file, with both tasks of a file next to each other."""
+    """Runs the task twice for every file. The two tasks of a file run next to each other."""
     twice = pa.concat_tables([files, files])
     found = run_over_files(spark, twice, [2 * one for one in bins] + [2 * one + 1 for one in bins], task)
     rows = found.drop(["millis"]).to_pylist()
@@ -309,11 +309,12 @@ def test_bins_follow_the_bytes() -> None:
 @pytest.mark.parametrize("target", [None, 1 << 40])
 @pytest.mark.parametrize("slots", [1, 2, 64])
 def test_many_small_files_are_cut_by_their_number_too(slots: int, target: int | None) -> None:
-    """10,000 files of 2 KB became ten tasks of a thousand files before, also for the indexes of a Paimon table."""
+    """Of 10,000 files of 2 KB, no task gets more than ``FILES_PER_TASK``. This also applies to the indexes of a Paimon
+    table."""
     counts = Counter(weigh([2000] * 10_000, slots, target))
     assert sorted(counts) == list(range(len(counts)))
     assert max(counts.values()) <= FILES_PER_TASK
-    assert max(counts.values()) - min(counts.values()) <= FILES_PER_TASK // 8, "tasks of about the same work"
+    assert max(counts.values()) - min(counts.values()) <= FILES_PER_TASK // 8, "tasks have similar amounts of work"
     assert len(counts) <= max(80, 4 * slots)
 
 
@@ -330,7 +331,7 @@ def test_the_bar_counts_files_and_errors(spark: Any, tmp_path: Path, capfd: pyte
         orc.write_table(table(number, 10), tmp_path / f"{number}.orc")
     (tmp_path / "bad.orc").write_bytes(b"nonsense")
     build_file_index(spark, tmp_path, SPEC)
-    assert "indexing" not in capfd.readouterr().err, "quiet where standard error is no terminal"
+    assert "indexing" not in capfd.readouterr().err, "no progress bar if standard error is no terminal"
     build_file_index(spark, tmp_path, {"bsi": {"id": {}}}, progress=True)
     assert "1 errors" in (shown := capfd.readouterr().err)
     assert "4/4" in shown
@@ -374,7 +375,7 @@ def test_damaged_and_missing_indexes_are_built_again(spark: Any, tmp_path: Path)
     }
     assert [file.read_bytes() for file in files] == whole
     assert statuses() == {"fresh": 8}
-    files[3].write_bytes(b"X" * len(whole[3]))  # the same length, so only a read shows the change
+    files[3].write_bytes(b"X" * len(whole[3]))  # same length, so only a read shows the change
     assert statuses(rebuild=True) == {"rebuilt": 8}
     assert [file.read_bytes() for file in files] == whole
 

@@ -1,5 +1,4 @@
-"""Over Spark Connect, files are left out only by conditions that mean the same in Spark, whatever its settings are
-later."""
+"""Over Spark Connect, files are skipped only by conditions whose meaning in Spark does not depend on later settings."""
 
 from __future__ import annotations
 
@@ -45,9 +44,9 @@ SCHEMA = types.StructType(
         ("id = '5'", None),
         ("id = 5.0", None),
         ("text = 5", None),
-        ("text = 'it''s'", None),  # Spark 3.5 reads two adjacent texts
-        (r"text = 'a\n'", None),  # an escape, unless a setting says otherwise
-        ("\"text\" = 'a'", None),  # a text, unless a setting says otherwise
+        ("text = 'it''s'", None),  # Spark 3.5 reads this as two adjacent texts
+        (r"text = 'a\n'", None),  # an escape, except with another setting
+        ("\"text\" = 'a'", None),  # a text, except with another setting
         ("text LIKE 'a%'", None),
         ("padded = 'a'", None),
         ("real > 1.5", None),
@@ -72,15 +71,15 @@ def test_what_proves_something(where: Any, expected: str | None) -> None:
 
 
 def test_times_are_of_any_clock() -> None:
-    """Times are widened by eighteen hours, because the session's zone may change before the action."""
+    """Times are widened by eighteen hours, because the session's zone can change before the action."""
     (found,) = certain_predicate(Query(path="p", where="at >= TIMESTAMP '2024-05-02 12:00:00'"), SCHEMA).literals
     assert found == ExactTime(1_714_586_400 * 1_000_000_000, "UTC")  # 2024-05-01 18:00:00
     assert certain_predicate(Query(path="p", where="at < TIMESTAMP '1800-05-02 12:00:00'"), SCHEMA) == Constant(True)
 
 
 def test_text_with_a_collation_proves_nothing() -> None:
-    """With some collations 'A' equals 'a', but bounds and indexes do not know collations. In Catalyst's JSON, such a
-    column is a string."""
+    """With some collations, 'A' equals 'a'. Bounds and indexes do not know collations, so they are not used. In
+    Catalyst's JSON, such a column has the type string."""
     pytest.importorskip("pyspark", minversion="4.0")
     schema = types.StructType([types.StructField("s", types.StringType("UTF8_LCASE"))])
     assert collated(schema) == {"s"}

@@ -1,6 +1,6 @@
-"""Tests every row of decision 0014. If Spark and orcidx read a file differently, "auto" gives Spark's values.
+"""Tests every row of decision 0014. If Spark and orcidx read a file differently, "auto" returns Spark's values.
 
-Indexes are used, and orcidx's tasks look up keys, only if this does not change the values.
+Indexes are used only if this does not change the values. The same is true for orcidx's tasks that look up keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rows(frame: Any) -> Counter[str]:
 
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets orcidx's tasks look up keys of an index in tables of any size."""
+    """Makes orcidx's tasks look up keys of an index in tables of any size."""
     monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     monkeypatch.setattr(choosing, "LATE_COLUMNS", 1)
     monkeypatch.setattr(choosing, "RARE_SHARE", 1)
@@ -48,7 +48,7 @@ def compare(spark: Any, folder: Path, conditions: dict[str, str], **paths: Any) 
 
 
 def write_days(path: Path, first: dt.date) -> None:
-    """Writes days with pyarrow. They are in the Gregorian calendar, but the file does not say so."""
+    """Writes days with pyarrow. The days are of the Gregorian calendar, but the file does not say so."""
     days = [first + dt.timedelta(days=n) for n in range(ROWS)]
     at = [dt.datetime(day.year, day.month, day.day, 12) for day in days]
     data = {"key": range(ROWS), "day": days, "at": pa.array(at, pa.timestamp("us")), "n": range(ROWS)}
@@ -62,7 +62,7 @@ def test_days_before_the_gregorian_calendar_of_cpp_writers(spark: Any, tmp_path:
     asked = [f"day = '{shown.day}'", f"at <= '{shown.at}'", f"at > '{shown.at}'", "key = 7 AND day < '1800-01-01'"]
     compare(spark, tmp_path, dict.fromkeys([*asked, "key = 7"], "spark"))
     mine = read(spark, tmp_path, ["day"], where="n = 0", engine="orcidx")
-    assert {str(row.day) for row in mine.collect()} == {"1500-01-01", "2020-01-01"}, "what the writer meant"
+    assert {str(row.day) for row in mine.collect()} == {"1500-01-01", "2020-01-01"}, "the days that were written"
 
 
 def test_days_of_now_are_looked_up_by_either(spark: Any, tmp_path: Path, looked_up: None) -> None:
@@ -72,8 +72,8 @@ def test_days_of_now_are_looked_up_by_either(spark: Any, tmp_path: Path, looked_
 
 
 def test_what_orcidx_or_the_catalog_does_not_know_is_sparks(spark: Any, tmp_path: Path, looked_up: None) -> None:
-    """Spark reads months, because Arrow has no type for them that Python supports. It also reads times inside other
-    columns, for which the catalog has no statistics."""
+    """Spark reads months, because Python's Arrow has no type for them. Spark also reads times inside other columns,
+    because the catalog has no statistics for them."""
     inner = {"a": "struct<day:date>", "b": "array<timestamp>", "c": "map<string,date>", "d": "struct<x:int>"}
     texts = [f"CAST(null AS {text}) AS {name}" for name, text in inner.items()]
     frame = spark.range(ROWS).selectExpr("id AS key", "INTERVAL '1' MONTH AS months", *texts)
@@ -123,14 +123,14 @@ def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -
 
 
 def told(error: Exception) -> bool:
-    """Whether orcidx's own message, with the file and the option, is one of the lines that came through the JVM."""
+    """Returns whether orcidx's own message, with the file and the option, is one of the lines of the JVM's error."""
     wanted = "b.orc", "orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) skips such files"
     return any(all(one in line for one in wanted) for line in str(error).splitlines())
 
 
 def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) -> None:
-    """Each engine names the damaged file. With the option, the file is skipped. If a footer is damaged, Spark needs the
-    schema for this."""
+    """Each engine names the damaged file. With the option, the file is skipped. If a footer is damaged, Spark also
+    needs the schema to skip the file."""
     write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
     write_days(tmp_path / "b.orc", dt.date(2020, 1, 1))
     whole = (tmp_path / "b.orc").read_bytes()
@@ -156,7 +156,8 @@ def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("where_set", ["session", "hadoop"])
 def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, where_set: str) -> None:
-    """With ``orc.force.positional.evolution``, the evidence of x was used for y before, and a row was lost."""
+    """With ``orc.force.positional.evolution``, statistics and indexes of x describe another column than y, so they must
+    not be used for y."""
     orc.write_table(
         pa.table({"x": pa.array([1, 2], pa.int32()), "y": pa.array([100, 200], pa.int32())}), tmp_path / "a.orc"
     )
@@ -188,7 +189,7 @@ def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, wher
 
 
 def test_a_default_of_a_schema_is_no_evidence(spark: Any, tmp_path: Path, looked_up: None) -> None:
-    """A column that is missing in a file counted as null before, but Spark uses the DEFAULT value."""
+    """If a column is missing in a file, Spark uses the DEFAULT value, so the column must not count as null."""
     orc.write_table(pa.table({"key": [1, 2]}), tmp_path / "a.orc")
     orc.write_table(pa.table({"key": [3, 4], "c": pa.array([5, 6], pa.int32())}), tmp_path / "b.orc")
     build_file_index(spark, tmp_path, {"bitmap": {"key": {}, "c": {}}}, progress=False).count()

@@ -1,4 +1,4 @@
-"""The choice of an engine from facts, without Spark. There is a case for every refusal and every result."""
+"""The choice of an engine from facts, without Spark. Every refusal and every result has a case."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_refusals(facts: EngineFacts, reason: str) -> None:
 
 
 def test_every_refusal_has_a_case() -> None:
-    """For each row of the table, there is a case above in which it is the first row that applies."""
+    """For each row of the table ``REFUSALS``, some case of ``test_refusals`` must have this row as the first row that
+    applies."""
     cases = [mark.args[1] for mark in test_refusals.pytestmark]  # type: ignore[attr-defined]
     first = {next(row for row in rules.REFUSALS if row.holds(facts)) for facts, _ in cases[0]}
     assert first == set(rules.REFUSALS)

@@ -1,4 +1,4 @@
-"""``explain`` of a directory is compared with rows that are counted by hand and by Spark."""
+"""Compares ``explain`` of a directory with rows that are counted by hand and by Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES, ROWS = 12, 5000
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes files. ``id`` grows from file to file, ``user`` and ``city`` are spread. File 11 has no index, and
+    """Writes files. ``id`` grows from file to file, and ``user`` and ``city`` are scattered. File 11 has no index, and
     ``a.orc`` is corrupt."""
     root = tmp_path_factory.mktemp("explained")
     rng = np.random.default_rng(5)
@@ -61,7 +61,7 @@ def test_the_funnel_and_what_each_evidence_does(
     assert rows["day=2/10.orc"]["skipped_by"] == "partition"
     assert rows["a.orc"]["skipped_by"] == "partition"
     assert funnel(found)["files"] == (FILES + 1, 5)
-    assert funnel(found)["rows"][0] == 11 * ROWS, "the rows of a file that nobody has opened are not known"
+    assert funnel(found)["rows"][0] == 11 * ROWS, "rows of files that were not opened are not known"
     assert funnel(found)["row groups"][0] == 5 * 5
     assert {stage.name: stage.of for stage in found.funnel} == {
         "files": "all files",
@@ -85,7 +85,7 @@ def test_the_funnel_and_what_each_evidence_does(
 
 
 def test_what_rules_out_without_partitions_has_its_own_name(spark: Any, tmp_path: Path) -> None:
-    """This evidence was called "partition" before, also for directories without partitions."""
+    """In a directory without partitions, nothing is ruled out by "partition"."""
     orc.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.orc")
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "none.orc")
     index_here(tmp_path, {"bitmap": {"id": {}}})
@@ -131,7 +131,7 @@ def test_without_indexes_it_tells_what_orc_itself_does(spark: Any, tmp_path: Pat
     assert {stage.of for stage in found.funnel} == {"all files"}
     assert "not opened" not in str(found)
     scanned = orcidx.scan(tmp_path, where="id = 150").explain()
-    assert funnel(found)["bytes"] == funnel(scanned)["bytes"], "the bytes of the columns, not those of the files"
+    assert funnel(found)["bytes"] == funnel(scanned)["bytes"], "the bytes are those of columns, not of files"
     assert [one.name for one in found.alone] == ["ORC statistics and bloom filters"]
     assert found.skipped_by == {"file statistics": 200}
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_explained(spark: Any, directory: Path) -> None:
 
 
 def test_a_note_says_that_indexes_are_not_used_for_positions(spark: Any, tmp_path: Path) -> None:
-    """If all names of the files begin with _col, Spark finds the columns of a given schema by position."""
+    """If all columns of the files have names like _col0, Spark finds the columns of a given schema by position."""
     orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), tmp_path / "0.orc")
     index_here(tmp_path, {"bitmap": {"_col0": {}}})
     schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])

@@ -1,4 +1,4 @@
-"""Spark compares the padded values of CHAR columns, so pushed filters must keep rows in which only spaces differ."""
+"""Spark compares the padded values of CHAR columns, so pushed filters must keep rows that differ only in spaces."""
 
 import pyarrow as pa
 import pytest

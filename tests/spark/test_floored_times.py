@@ -1,4 +1,4 @@
-"""Spark truncates nanoseconds to microseconds before it compares, so its conditions must not lose rows."""
+"""Spark truncates nanoseconds to microseconds before it compares. Its conditions must not lose rows because of this."""
 
 import datetime as dt
 
@@ -33,7 +33,8 @@ SCHEMA = {"type": "struct", "fields": FIELDS}
 
 
 def write_times(folder):
-    """Writes the rows 0, 1, 2. Row 1 is 500 nanoseconds after ``TIME``, the others are an hour before and after."""
+    """Writes the rows 0, 1 and 2. Row 1 is 500 nanoseconds after ``TIME``. The other two are an hour before and an hour
+    after."""
     time = 1_700_000_000_000_000_000
     times = pa.array([time - HOUR, time + 500, time + HOUR], pa.timestamp("ns", "UTC"))
     orcidx.write_table(pa.table({"id": [0, 1, 2], "t": times}), folder / "a.orc")

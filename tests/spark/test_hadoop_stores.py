@@ -1,6 +1,6 @@
-"""Indexes, reads, SQL and rewrites on a session's Hadoop file systems, without libraries that Spark does not have.
+"""Indexes, reads, SQL and rewrites on a session's Hadoop file systems, with no other libraries than Spark's.
 
-``viewfs`` stands for all file systems that tasks cannot open themselves, and needs no server. HDFS and s3a have real
+``viewfs`` stands for all file systems that tasks cannot open themselves. It needs no server. HDFS and s3a have real
 servers in ``.ci/hadoop``.
 """
 
@@ -57,9 +57,9 @@ REAL = os.environ.get("ORCIDX_HADOOP")
 
 @dataclass(frozen=True)
 class Place:
-    """A directory of a file system. ``open_in_tasks``: the library with which tasks open files, or None if they do not.
-    ``denied``: takes away the rights to a directory's content. ``log``: the requests to an S3 server. ``settings``:
-    settings for the session of another process."""
+    """A directory of a file system. ``open_in_tasks`` is the library with which tasks open files, or None if they
+    cannot. ``denied`` removes the rights to a directory's content. ``log`` has the requests to an S3 server.
+    ``settings`` are the settings for a session of another process."""
 
     url: str
     open_in_tasks: str | None
@@ -178,7 +178,7 @@ def place(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="module")
 def indexed(spark: Any, place: Place) -> str:
-    """A partitioned table with special characters in the names of its directories and of a file."""
+    """A partitioned table. The names of its directories and of a file have special characters."""
     table = f"{place.url}/a table"
     values = ", ".join("'" + one.replace("'", "\\'") + "'" for one in SPECIAL)
     special = f"element_at(array({values}), cast(id div 100 AS int) + 1) AS `p q`"
@@ -206,7 +206,7 @@ def test_what_is_indexed(spark: Any, indexed: str) -> None:
 
 @pytest.mark.parametrize("number", range(0, ROWS, 100) if REAL else (100, 800))
 def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
-    """Spark reads the file of the key by its path, which may have any characters. The rows have the partition's
+    """Spark reads the file of the key by its path, which may contain any characters. The rows have the partition's
     value."""
     wanted = [(row.id, row["p q"]) for row in spark.read.orc(indexed).where(f"id = {number}").collect()]
     frame = read(spark, indexed, where=f"id = {number}", engine="spark")
@@ -220,7 +220,7 @@ def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: 
     assert sorted(row.id for row in frame.collect()) == sorted(
         row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()
     )
-    if not indexed.startswith("viewfs:"):  # viewfs shows the names of the file system behind it
+    if not indexed.startswith("viewfs:"):  # viewfs returns names of the underlying file system
         assert "selected by a filter on their names" in why(frame).reason
         assert why(frame).files_left == 5
 
@@ -243,7 +243,7 @@ def test_sql(spark: Any, indexed: str) -> None:
 
 
 def test_random_queries(spark: Any, place: Place, rng: np.random.Generator) -> None:
-    """Runs queries on three layouts. For long runs by hand, set ORCIDX_QUERIES, ORCIDX_SEED and --timeout."""
+    """Runs queries on three layouts. For long runs by hand, ORCIDX_QUERIES, ORCIDX_SEED and --timeout can be set."""
     random_queries.make_tables(spark, f"{place.url}/random", lambda one: build(spark, place, one, random_queries.SPEC))
     try:
         random_queries.check_random_queries(
@@ -343,8 +343,8 @@ def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
 
 
 def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
-    """A lookup of whole rows by one key fetches a tenth of the bytes that Spark's reader fetches. They are counted in
-    the server's answers, or in HDFS's streams."""
+    """A lookup of whole rows by one key fetches a tenth of the bytes that Spark's reader fetches. The bytes are counted
+    in the server's responses, or in HDFS's streams."""
     if not place.exclusive:
         return
     table = f"{place.url}/looked up"
@@ -361,7 +361,7 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
     plain, expected = bytes_of(lambda: spark.read.orc(table).where(where))
     for way in (lambda: read(spark, table, where=where), lambda: enabled(spark, table, where)):
-        way().collect()  # afterwards the catalog is cached
+        way().collect()  # this run fills the cache of catalogs
         ours, rows = bytes_of(way)
         disable(spark)
         assert rows == expected
@@ -372,9 +372,10 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 6000, 6001, 12_000, 100_000])
 def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, rng: np.random.Generator) -> None:
-    """Answers of more than 8 kB of text waited 40 ms for an acknowledgement before."""
+    """A text of more than 8 kB would wait 40 ms for an acknowledgement. So the bytes of a file are passed in another
+    way."""
     if place.exclusive:
-        return  # the calls are the same, and writing files takes longer
+        return  # the calls are the same, but writing takes longer
     data = rng.bytes(size)
     (tmp_path / "ä file").write_bytes(data)
     files, url = SessionFiles(spark), f"file://{tmp_path}/ä file"
@@ -388,7 +389,7 @@ def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, r
 
 
 def test_requests_of_a_file(spark: Any, place: Place) -> None:
-    """s3a requested the status of a file again before, although its size was known."""
+    """If the size is known, s3a does not request the status of the file again."""
     if place.log is None:
         return
     source = hadoop_source(f"{place.url}/of a file", SessionFiles(spark))
@@ -406,7 +407,7 @@ def test_bytes_are_for_who_knows_the_password(spark: Any, tmp_path: Path) -> Non
     assert length == 10_000
     with pytest.raises(ConnectionResetError):
         served._given(port, b"q" * 32, length)
-    with pytest.raises(ConnectionError):  # a port answers only once
+    with pytest.raises(ConnectionError):  # a port responds only once
         served._given(port, b"p" * 32, length)
 
 
@@ -441,7 +442,8 @@ def enabled(spark: Any, table: str, where: str) -> Any:
 
 
 def fetched(spark: Any, place: Place) -> int:
-    """Returns the bytes so far: of the S3 server's answers, or those that this JVM has read from HDFS."""
+    """Returns the bytes that were fetched until now: those of the S3 server's responses, or those that this JVM read
+    from HDFS."""
     if place.log is not None:
         return place.log.sent
     every = spark._jvm.org.apache.hadoop.fs.FileSystem.getAllStatistics()
@@ -494,7 +496,7 @@ def test_damaged_and_foreign_indexes_are_left_aside(spark: Any, place: Place) ->
 
 
 def answers(spark: Any, table: str) -> list[Any]:
-    """Returns the results of ``read`` and of plain SQL. Warnings are ignored."""
+    """Returns the results of ``read`` and of plain SQL, without warnings."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -535,8 +537,8 @@ def test_an_index_that_may_not_be_read_is_left_aside(spark: Any, place: Place, s
 def test_files_of_an_index_that_are_gone_or_of_another_version(
     spark: Any, place: Place, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The catalog is there without some of its indexes, as in a directory that was copied in part, or it has another
-    format."""
+    """Some indexes that the catalog names are missing, as in a directory that was copied in part. In the second case,
+    the catalog has another format."""
     folder = Folder.of(hadoop_source(small, SessionFiles(spark)), "_orcidx")
     (catalog,) = (one.name for one in folder.list("rollup"))
     held = {one.name: folder.read(one.name) for one in folder.list()}
@@ -555,8 +557,8 @@ def test_files_of_an_index_that_are_gone_or_of_another_version(
 
 
 def test_credentials_that_have_ended(spark: Any, place: Place, small: str) -> None:
-    """Spark cannot read either. Every call of orcidx raises an error that says so. Plain SQL raises Spark's own
-    error."""
+    """Spark cannot read these files either. Every call of orcidx raises an error that says so. Plain SQL raises Spark's
+    own error."""
     if place.log is None:  # only s3a has keys here
         return
     for answer in ("400 ExpiredToken", "403 InvalidAccessKeyId", "403 SignatureDoesNotMatch"):

@@ -1,4 +1,4 @@
-"""Index jobs on an object store (moto's S3), which write by conditional PUT, through fsspec and through obstore."""
+"""Index jobs on an object store (moto's S3). They write by conditional PUT, through fsspec and through obstore."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[dict[str, Any], RequestLog
     assert store is not None
     plan = store.plan(sources, "id BETWEEN 1000 AND 1010 AND city = 'c6'")
     assert [sources[i].name for i in plan.kept] == [f"{root}/bad.orc", f"{root}/day=0/0.orc", f"{root}/day=1/1.orc"]
-    assert len(log.requests) <= 6, "two listings and the catalog, and s3fs asks whether a prefix is a file"
+    assert len(log.requests) <= 6, "two listings, the catalog, and checks of s3fs whether a prefix is a file"
     assert not any(key.endswith(".orc") for _, key, _ in log.requests)
 
     source = sources[plan.kept[2]]
@@ -88,7 +88,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[dict[str, Any], RequestLog
     cleaned = orcidx.spark.clean(spark, root, older_than=0, storage_options=options)
     assert sorted(one.reason for one in cleaned.removed)[-1] == "no catalog names it"
     explained = orcidx.spark.explain(spark, root, "city = 'c1' AND id > 9000", storage_options=options)
-    assert explained.funnel[0].after == 2, "the changed file, and the one that cannot be read"
+    assert explained.funnel[0].after == 2, "the changed file and the unreadable file remain"
 
 
 def test_a_directory_in_a_store_of_obstore() -> None:

@@ -1,4 +1,5 @@
-"""Cached answers of an enabled session, without Spark: when they are still valid, and when not."""
+"""Cached results of an enabled session, without Spark. The tests check when they are still valid, and when they are
+not."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Returns a list of the stores that were asked which files can be left out."""
+    """Returns a list. It gets each store in which the files that can be skipped are looked up."""
     asked: list[Any] = []
     original = sql_queries.find_survivors
 
@@ -81,7 +82,7 @@ def test_a_file_that_changed_is_read(ask: Callable[..., str], directory: Path, c
     orc.write_table(pa.table({"id": [17, 18, 19]}), directory / "1.orc")
     assert ask(17) == "2"
     (directory / "0.orc").rename(directory / "5.orc")
-    assert ask(17) == "1"  # the position of 2.orc in Spark's listing, which is now 1.orc, 2.orc, 5.orc
+    assert ask(17) == "1"  # 2.orc is at position 1 of 1.orc, 2.orc, 5.orc
     assert len(counted) == 3
 
 

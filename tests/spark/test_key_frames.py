@@ -1,4 +1,4 @@
-"""``where_in``: how the keys of a DataFrame are collected."""
+"""How ``where_in`` collects the keys of a DataFrame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_keys_of_a_small_frame_are_taken_by_one_stage(spark: Any) -> None:
     assert stages("local", local) <= 1
     assert stages("cached", cached) == 1
     assert stages("a range", spark.range(5, 8, 2, 3).where("id > 4")) == 1
-    # The number of rows is known only after the job.
+    # For this frame, the number of rows is known only after the job.
     guessed = spark.range(100).selectExpr("explode(array(5L, 7L)) AS user")
     assert stages("exploded", guessed) > 1
     cached.unpersist()
@@ -45,7 +45,7 @@ def test_keys_of_a_small_frame_are_taken_by_one_stage(spark: Any) -> None:
 def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's ``distinct`` would be a job of two stages with a shuffle between them."""
+    """Spark's ``distinct`` would need two stages, and a shuffle between them."""
     listed = spark.createDataFrame([("b",), ("a",), (None,), ("a",), ("ü",)], "name string")
     assert taken(spark, "a list", listed) == (["a", "b", "ü"], 1)
     numbers = spark.sparkContext.parallelize(range(4000), 3).map(lambda one: (one % 10,)).toDF("n bigint")
@@ -53,7 +53,7 @@ def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
     assert taken(spark, "an empty one", numbers.where("n > 40")) == ([], 1)
     numbers.repartition(3).write.orc(str(tmp_path / "keys"))
     assert taken(spark, "files", spark.read.orc(str(tmp_path / "keys"))) == (list(range(10)), 1)
-    monkeypatch.setattr(key_frames, "MOST_KEYS", 9)  # a task has more keys than it may pass on
+    monkeypatch.setattr(key_frames, "MOST_KEYS", 9)  # a task has more keys than it may return
     keys, stages = taken(spark, "an RDD of many", numbers)
     assert (keys, stages > 2) == (list(range(10)), True)
     monkeypatch.setattr(key_frames, "SMALL_BYTES", 1)

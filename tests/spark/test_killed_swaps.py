@@ -1,7 +1,8 @@
 """Rewrites whose process is killed (SIGKILL) in the swap, before each change to a file.
 
-orcidx gives each row once, and warns if other readers would see some rows twice. Spark's own reader never misses a row.
-When the lease is over, ``recover`` and the next rewrite leave each row once for all readers.
+orcidx returns each row once, and warns if other readers would see some rows twice. For Spark's own reader, no row is
+missing. After the lease has ended, ``recover`` and the next rewrite complete the swap. Then all readers see each row
+once.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def data_files(directory: Path) -> list[str]:
 
 
 def by_orcidx(directory: Path) -> tuple[list[int], bool]:
-    """Returns the rows of orcidx's scan, and whether it warned. Checks that a condition and a count agree with them."""
+    """Returns the rows of orcidx's scan, and whether the scan warned. Checks that a condition and a count return the
+    same rows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         found = sorted(orcidx.scan(directory).to_table()["id"].to_pylist())
@@ -67,7 +69,7 @@ def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
     if spark is None:
         return warned
     others = by_spark(spark, directory)
-    assert sorted(set(others)) == EVERYTHING, "never is a row missing"
+    assert sorted(set(others)) == EVERYTHING, "no row is missing"
     twice = len(others) > len(EVERYTHING)
     assert warned == (twice and not kept)
     with warnings.catch_warnings():
@@ -79,7 +81,7 @@ def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
     before = {name: os.stat(directory / name).st_mtime_ns for name in data_files(directory)}
     leases = [one for one in directory.rglob("*.lease") if json.loads(one.read_text())["until"]]
     if leases and not _is_done(directory):
-        for lease in leases:  # on a busy machine, the lease may be over by now
+        for lease in leases:  # on a busy machine, the lease may have ended
             lease.write_text(json.dumps({"until": time.time() + 60}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
             with pytest.raises(StorageError, match="its lease ends"):
@@ -95,7 +97,7 @@ def _is_done(directory: Path) -> bool:
 
 
 def check_ended(spark: Any, directory: Path) -> None:
-    """Checks that every reader sees each row once, and that nothing is left of the swap."""
+    """Checks that every reader sees each row once, and that no file of the swap remains."""
     assert by_orcidx(directory) == (EVERYTHING, False)
     assert spark is None or by_spark(spark, directory) == EVERYTHING
     assert orcidx_spark.recover(None, str(directory)) == ()
@@ -118,7 +120,7 @@ def test_each_change_of_a_swap(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     for name, before in killed.items():
         copy = scratch / name
         files = tuple(data_files(copy))
-        new = before is not None and files not in shapes  # Spark sees only these files, and a read takes seconds
+        new = before is not None and files not in shapes  # reads by Spark are slow: one for each set of files
         shapes.add(files)
         seen[check_killed(spark if new else None, copy, kept=bool(kept))] += 1
         swap_kills.expire_leases(copy)
@@ -162,8 +164,8 @@ orcidx.spark.rewrite(session, {directory!r}, sort_by="id", progress=False)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [7, 8, 9, 11, 13, 16])
 def test_a_driver_that_is_killed(spark: Any, tmp_path: Path, number: int) -> None:
-    """The process that called ``rewrite`` is killed before the manifest, at new files, at old files, and at the
-    marks."""
+    """The process that called ``rewrite`` is killed before a change of the manifest, of a new file, of an old file, and
+    of a mark."""
     directory = written(tmp_path / "data")
     script = WHOLE.format(here=str(HERE), number=number, directory=str(directory))
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)

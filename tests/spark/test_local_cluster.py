@@ -1,6 +1,6 @@
 """Runs every job in separate executors, with tasks that die and tasks that run twice (``cluster_jobs``).
 
-.ci/hadoop runs this, because executors take long to start.
+.ci/hadoop runs this test, because executors take long to start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_cluster_jobs(place: str, scratch: Path, settings: Mapping[str, str] | None = None) -> None:
-    """Runs the jobs in a process of their own. ``place``: a directory or URL. ``settings``: settings of the session."""
+    """Runs the jobs in a process of their own. ``place`` is a directory or URL, and ``settings`` are settings of the
+    session."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH")]
     given = json.dumps({"spark.local.dir": str(scratch / "local"), **(settings or {})})
     script = str(Path(__file__).with_name("cluster_jobs.py"))

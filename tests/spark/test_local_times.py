@@ -1,4 +1,4 @@
-"""Times without a zone in a predicate are in the session's zone. These tests do not use Spark."""
+"""Times without a zone in a predicate are interpreted in the session's zone. These tests do not use Spark."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def moved(where: object, zone: str = "Europe/Berlin") -> object:
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30"])
 def test_walls_become_instants_as_in_java_time(name: str) -> None:
-    """A wall clock that occurs twice means the first instant. One that clocks skip is moved forward by the jump. This
-    equals fold=0 in Python."""
+    """If a local time occurs twice, it means the first instant. If clocks skip a local time, it is moved forward by the
+    length of the gap. Python does the same with fold=0."""
     numbers = random.Random(3)
     walls = [EPOCH + dt.timedelta(minutes=numbers.randrange(-30_000_000, 60_000_000)) for _ in range(300)]
     for year in (1985, 2021, 2300):
@@ -62,7 +62,7 @@ def test_everything_else_stays() -> None:
 
 
 def test_what_is_true_on_any_clock() -> None:
-    """Every row that matches in some session's zone is kept. Conditions that no zone affects do not change."""
+    """A row is kept if it matches in any zone of a session. Conditions that do not depend on a zone do not change."""
     numbers = random.Random(5)
     hours = [dt.datetime(2021, 7, 1) + dt.timedelta(hours=n) for n in range(-40, 41)]
     instants = pa.array([one.replace(tzinfo=dt.UTC) for one in hours], pa.timestamp("us", "UTC"))

@@ -1,5 +1,5 @@
-"""The table has every setting that Spark's ORC source reads: orcidx honours it, it does not affect rows, or Spark must
-read."""
+"""Every setting that Spark's ORC source reads is in the table. For each setting, orcidx supports it, or it does not
+affect rows, or Spark must read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_READERS_OWN_CALLS = {
     "spark.sql.files.supportSecondOffsetFormat",
     "spark.sql.charAsVarchar",
 }
-"""Settings that Spark itself sets for each read, that have an effect only with another one, or that are about table
+"""Settings that Spark itself sets for each read, that have an effect only with another setting, or that concern table
 definitions."""
 METADATA = {"EXISTS_DEFAULT", "CURRENT_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "comment"}
 """Keys of a column's metadata that Spark uses. All other keys belong to the caller."""

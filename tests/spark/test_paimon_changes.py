@@ -1,4 +1,4 @@
-"""Spark jobs that change Paimon tables. Each job commits one snapshot, exactly once."""
+"""Spark jobs that change Paimon tables. Each job commits one snapshot exactly once."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_append_delete_and_rewrite_are_one_snapshot_each(spark: Any, tmp_path: P
 
 
 def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -> None:
-    """As in Spark, NaN is the largest number, null is not NaN, the case of names does not matter, and times are in the
-    session's zone."""
+    """The meaning is that of Spark: NaN is the largest number, null is not NaN, names are not case-sensitive, and times
+    are in the session's zone."""
     types = {"id": "BIGINT", "v": "DOUBLE", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = empty_table(tmp_path / "t", types, file__format="parquet")
     frame = spark.range(9).selectExpr(
@@ -116,7 +116,7 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
 def test_sidecars_of_tasks_beside_one_that_failed_are_named(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error did not name these sidecars before."""
+    """If a task fails, the error names the sidecars that the job had written before."""
     folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
     files: list[set[Path]] = []
     for start in (0, 100):
@@ -127,7 +127,7 @@ def test_sidecars_of_tasks_beside_one_that_failed_are_named(
     named = {path.name for path in folder.rglob("*.index")}
     (damaged,) = files[1] - files[0]
     damaged.write_bytes(damaged.read_bytes()[:-40])
-    # all files are in bin 0, so one task handles them one after the other
+    # All files are in bin 0, so one task processes them one after the other.
     monkeypatch.setattr(table_changes, "weigh", lambda sizes, *_: [0] * len(sizes))
     with pytest.raises(CorruptFile) as caught:
         orcidx_spark.rewrite_file_index(spark, folder, spec={"bsi": {"id": {}}}, only_missing=False)
@@ -139,7 +139,7 @@ def test_sidecars_of_tasks_beside_one_that_failed_are_named(
 
 
 def dying(task: Any) -> Any:
-    """Wraps a task. In the first attempt, its worker dies after all work is done and before it returns results."""
+    """Wraps a task. In the first attempt, the worker dies after all work is done, but before it returns results."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -158,7 +158,8 @@ def dying(task: Any) -> Any:
 def test_tasks_that_die_when_they_are_done_change_the_table_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of an attempt that dies or loses, as in speculation, are in no snapshot."""
+    """If an attempt dies, or another attempt of the task wins (speculation), the files of this attempt are in no
+    snapshot."""
     folder = empty_table(tmp_path / "t")
     collected = table_changes._collected
     monkeypatch.setattr(table_changes, "_collected", lambda frame, task: collected(frame, dying(task)))

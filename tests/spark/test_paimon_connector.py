@@ -1,7 +1,8 @@
-"""``orcidx.spark.read`` gives the same rows of Paimon tables as Paimon's own Spark connector, in one session.
+"""``orcidx.spark.read`` and Paimon's own Spark connector return the same rows of Paimon tables, in one session.
 
-The tests need Spark 3.5, the newest version with a connector that can be fetched (docs/decisions/0011-paimon-java.md).
-``.ci/run`` makes such a session, and CONTRIBUTING.md says how to make one by hand.
+The tests need Spark 3.5, the newest version with a connector that can be downloaded
+(docs/decisions/0011-paimon-java.md). ``.ci/run`` creates such a session. CONTRIBUTING.md says how to create one by
+hand.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ WHERES = [
     "id > 1000",
 ]
 LOST = {"f = 0.0", "d < -1.0"}
-"""Filters for which Paimon 0.9.0 loses rows. It skips files with a minimum of NaN. ORC Java writes this minimum if the
-first value of a file is NaN."""
+"""Filters for which Paimon 0.9.0 loses rows. Paimon skips files whose minimum is NaN. ORC Java writes this minimum if
+the first value of a file is NaN."""
 
 
 def rows(start: int, end: int) -> str:
@@ -101,7 +102,7 @@ def rows(start: int, end: int) -> str:
 
 @pytest.fixture(scope="module")
 def typed(paimon_sql: Any) -> Any:
-    """An append table with every type in three files. The indexes of the last file are beside it."""
+    """An append table with every type, in three files. The indexes of the last file are in a file beside it."""
     paimon_sql.create("typed", COLUMNS, options={"bucket": "-1", **INDEXES})
     paimon_sql.insert("typed", rows(0, 200))
     paimon_sql.insert("typed", rows(200, 290))
@@ -118,7 +119,7 @@ def test_every_type_and_index(typed: Any) -> None:
 
 @pytest.mark.parametrize("where", WHERES)
 def test_filters(typed: Any, where: str) -> None:
-    """Filters give the rows of the connector, and also those that the connector loses."""
+    """A filter returns the rows of the connector, and also the rows that the connector loses."""
     found = typed.check("typed", where, ["id", "s"], pushed=where not in LOST)
     assert found < 300
     assert found or where in ("k = 33", "t <=> NULL", "id > 1000")
@@ -172,8 +173,8 @@ def test_columns_limit_and_top(typed: Any) -> None:
 
 
 def test_partitions(paimon_sql: Any) -> None:
-    """Partition values are texts that need escapes in paths, nulls and dates. A partition is overwritten, and rows are
-    deleted and updated."""
+    """Partition values are texts that must be escaped in paths, nulls and dates. A partition is overwritten, and rows
+    are deleted and updated."""
     columns = "id BIGINT, v STRING, p STRING, day DATE, n INT"
     paimon_sql.create("parted", columns, partitions="p, day, n", options={"bucket": "-1"})
     paimon_sql.insert(
@@ -268,8 +269,8 @@ def test_keys_that_need_merging(paimon_sql: Any) -> None:
 
 
 def test_schema_evolution(paimon_sql: Any) -> None:
-    """Paimon 0.9.0 applies wrong filters to files of an older schema, and loses rows or fails. So Spark filters in this
-    test."""
+    """Paimon 0.9.0 applies wrong filters to files of an older schema, so rows are missing or the read fails. So Spark
+    evaluates the filters in this test."""
     name = "evolved"
     columns = "id INT, a STRING, gone INT, f FLOAT, st STRUCT<x: INT, y: STRING>"
     paimon_sql.create(name, columns, options={"bucket": "-1", "file-index.bitmap.columns": "id,a"})
@@ -314,8 +315,8 @@ def test_tables_of_a_later_paimon(paimon_sql: Any) -> None:
 
 
 def test_the_connector_lives_on_with_a_table_changed_here(paimon_sql: Any) -> None:
-    """The connector's filter fails on appends of pypaimon (E6). In a table of the connector's release, manifests keep
-    their schemas (E8)."""
+    """The connector can still read and write a table that orcidx changed. For appends of pypaimon, the connector's
+    filter fails (E6). In a table of the connector's release, manifests keep their schemas (E8)."""
     folder = paimon_sql.create(
         "changed", "id BIGINT, city STRING", options={"bucket": "-1", "deletion-vectors.enabled": "true"}
     )
@@ -323,7 +324,7 @@ def test_the_connector_lives_on_with_a_table_changed_here(paimon_sql: Any) -> No
     rows = pa.table({"id": pa.array(range(1000, 2000), pa.int64()), "city": [f"c{i % 40}" for i in range(1000, 2000)]})
     paimon.open_table(folder).append(rows)
     paimon.open_table(folder).delete("id < 3")
-    spec = {"bitmap": {"city": {"version": 1}}}  # 0.9 cannot read version 2
+    spec = {"bitmap": {"city": {"version": 1}}}  # Paimon 0.9 cannot read version 2
     assert len(paimon.open_table(folder).rewrite_file_index(spec=spec).files["done"]) >= 2
     check_table(folder)
 

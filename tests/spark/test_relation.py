@@ -1,4 +1,4 @@
-"""Spark relations with only some of the files of another relation."""
+"""Spark relations that contain only some files of another relation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orcidx.spark.sessions.hadoop_files import SessionFiles
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
-    """Returns the relation of files whose path matches ``kept``, and the names that Spark looks up for it."""
+    """Returns the relation of files whose path matches ``kept``, and the names for which Spark requests the status."""
     whole = relation_of(spark, str(path))
     listing = whole.listing
     assert listing is not None
@@ -35,8 +35,8 @@ def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
 
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes eight files in two partitions. Only "same.orc" occurs twice. The directory's name has characters that are
-    special in a glob."""
+    """Writes eight files in two partitions. Only the name "same.orc" occurs twice. The directory's name has characters
+    that are special in a glob."""
     path = tmp_path_factory.mktemp("relation") / "a b%20ü,{x}[1]'"
     for part in (0, 1):
         (path / f"part={part}").mkdir(parents=True)
@@ -55,7 +55,7 @@ def test_named_files_of_one_directory_are_listed_once_more_where_that_is_cheaper
     # A listing of eight files costs more than a look-up of one file.
     assert of_files(spark, directory, "one0")[1] == ["one0.orc"]
     frame, looked_up = of_files(spark, directory, "part=0")
-    # Files are looked up, because part=1 has a same.orc, too.
+    # Files are looked up one by one, because part=1 also has a same.orc.
     assert sorted(looked_up) == ["one0.orc", "same.orc", "three0.orc", "two0.orc"]
     assert {row.part for row in frame.collect()} == {0}
     assert frame.count() == 4
@@ -80,7 +80,7 @@ STATUS = ["a; isDirectory=false; length=1; modification_time=3;", "b", "c"]
 def test_names_that_hold_what_separates_names(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, names: list[str], compiled: int
 ) -> None:
-    """Such names caused an IndexError or lost rows before. Plain SQL read all files and did not say why."""
+    """Such names must not cause an IndexError, and rows must not be missing. Plain SQL also skips files."""
     monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
     for number, name in enumerate(names):
         path = tmp_path / root / f"{name}.orc"
@@ -123,7 +123,7 @@ def test_where_too_little_falls_of_too_many_all_are_read(
 
 
 def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files were listed twice before, by Spark and by orcidx, which doubled the time for many files."""
+    """Only Spark lists the files, because a second listing by orcidx would double the time for many files."""
     build_file_index(spark, str(directory), {"bitmap": {"name": {}}}, progress=False).count()
 
     def lists(*_: object, **__: object) -> None:
@@ -131,7 +131,7 @@ def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatc
 
     monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", lists)
     wanted = sorted(map(tuple, spark.read.orc(escaped(str(directory))).where("name = 'two'").collect()))
-    for compiled in (1000, 3):  # for more files than this, orcidx's own Java code is used
+    for compiled in (1000, 3):  # above this number of files, orcidx's Java code is used
         monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
         frame = read(spark, str(directory), where="name = 'two'")
         assert (why(frame).files, why(frame).files_left) == (8, 2)

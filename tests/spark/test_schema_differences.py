@@ -1,4 +1,4 @@
-"""If files have different schemas or are damaged, the call raises one error with the files and the option."""
+"""If files have different schemas or are damaged, the call raises one error that names the files and the option."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
 def test_what_a_planning_task_finds_is_raised_here(
     spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
-    """The error has its own type and the place in the file, and no traceback of Spark."""
+    """The error has its own type, the file and the place in it, and no traceback of Spark."""
     monkeypatch.setattr(reading, "DRIVER_METADATA_FILES", 3)
     for number in range(files - 1):
         shutil.copy(other_type / "0.orc", tmp_path / f"{number}.orc")
@@ -108,7 +108,7 @@ def test_a_directory_without_a_whole_file(spark: Any, tmp_path: Path) -> None:
 def test_storage_that_only_spark_knows(
     spark: Any, later_column: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only Spark knows the scheme or the keys of this storage. It is no error that orcidx cannot list it."""
+    """Only Spark knows the scheme or the keys of this storage. If orcidx cannot list it, no error is raised."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise orcidx.StorageError("no keys")
@@ -124,7 +124,7 @@ def test_storage_that_only_spark_knows(
     shutil.copytree(later_column, tmp_path / "table")
     (tmp_path / "table/schema").mkdir()
     for path, kind in ((later_column, "paimon"), (tmp_path / "table", None)):
-        # It may be a Paimon table, whose rows are not simply those of all files.
+        # The directory can be a Paimon table. Then its rows are not simply the rows of all files.
         with pytest.raises(orcidx.StorageError):
             read(spark, path, format=kind)  # type: ignore[arg-type]
 

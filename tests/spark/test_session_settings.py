@@ -1,9 +1,9 @@
-"""Settings of a session that change between ``register`` or ``read`` and the action have the effect that they have on
+"""Settings of a session that change between ``register`` or ``read`` and the action. They have the same effect as on
 ``spark.read.orc``.
 
 Spark interprets a condition and partition values by the settings at ``where`` and ``load``. It finds columns in files
-by the case rule at the action. A Python data source does not get the settings. Its times are in the zone of the session
-that runs the query, and it raises an error for what it cannot know.
+by the case rule at the action. A Python data source does not get the settings. It interprets times in the zone of the
+session that runs the query. If it cannot know the value of a setting, it raises an error.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ SETTINGS = {
     ),
     CASE: (("true", "false"), ("id < 20", "ID < 20", "Few = 3 AND id >= 700", "`ID` IN (5, 700) OR Key = 7919")),
 }
-"""For each setting, two values, and conditions whose meaning depends on the value, or that are invalid with one of
-them."""
+"""For each setting: two values, and conditions. The meaning of a condition depends on the value, or the condition is
+invalid with one of the values."""
 WAYS = ("auto", "spark", "orcidx", "format", "format and where")
 
 
@@ -107,7 +107,7 @@ def rows(frame: Any) -> Any:
 
 
 TOLD = (
-    "is not a literal",  # orcidx's SQL, for the option
+    "is not a literal",  # orcidx's SQL, for the option ``where``
     "did you mean",  # planning knows only the case rule at register
     "cannot be compared",
     "pyarrow cannot evaluate",
@@ -126,10 +126,12 @@ def check(expected: Any, found: Any, about: Any, *, by_format: bool) -> None:
 
 
 def in_every_way(spark: Any, path: Path, setting: str, values: Sequence[str], conditions: Sequence[str]) -> None:
-    """The format is registered with the first value. Reads use the first or second value, and actions the second."""
+    """The format is registered with the first value. Reads use the first or the second value, and actions use the
+    second."""
     first, then = values
     for where in conditions:
-        # The format also interprets partition values in the zone of the action. Some of Spark's errors need its rows.
+        # The format also interprets partition values in the zone of the action. Some of Spark's errors occur only if
+        # rows are read.
         ways = [way for way in WAYS if "part" not in where or not way.startswith("format")]
         for changed_before_read in (False, True):
             spark.conf.set(setting, first)
@@ -144,7 +146,7 @@ def in_every_way(spark: Any, path: Path, setting: str, values: Sequence[str], co
                 found = rows(frames[way])
                 by_format = way.startswith("format")
                 if isinstance(expected, str) and setting == ANSI and by_format and not isinstance(found, str):
-                    continue  # the row that raises may be left out, or may not be read
+                    continue  # orcidx may skip the row that causes Spark's error
                 wanted = on_action if way == "format" else expected
                 check(wanted, found, (setting, values, where, way, changed_before_read), by_format=by_format)
 
@@ -164,8 +166,7 @@ def test_every_setting_that_changes(spark: Any, directory: Path, setting: str, t
 
 
 def test_names_that_every_rule_finds_need_no_second_register(spark: Any, directory: Path) -> None:
-    """After a change of the case rule, every DataFrame of the format was refused before. Now only names in another case
-    are."""
+    """After a change of the case rule, the format refuses only names that are written in another case."""
     spark.conf.set(CASE, "false")
     register(spark)
     options = {"where": "id < 20 AND few = 3", "columns": "id,key"}
@@ -206,8 +207,8 @@ def letters(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_columns_of_files_are_found_by_the_rule_at_the_action(
     spark: Any, letters: Path, rules: Sequence[str], where: str | None
 ) -> None:
-    """The format left out files without nulls in ``KEY`` before. At the action they had no column ``key``, so all
-    values were null. Also, orcidx's tasks used the case rule at ``read``."""
+    """Columns are found by the case rule at the action. By this rule, files with the column ``KEY`` may have no column
+    ``key``. Then all values of ``key`` are null, so these files must not be skipped."""
     spark.conf.set(CASE, rules[0])
     register(spark)
     source = spark.read.schema("key bigint, b bigint")
@@ -238,9 +239,9 @@ def test_names_of_a_read_are_found_by_the_rule_at_the_read(spark: Any, letters: 
 
 @pytest.mark.parametrize("where", ["hour(at) = 3", "at + at > at", "id / few > 2", "few / (id - id) = 1"])
 def test_what_would_be_computed_otherwise_than_by_spark_is_sparks(spark: Any, directory: Path, where: str) -> None:
-    """pyarrow computed the hour in UTC, and infinity for 5 / 0, so rows differed from Spark's without an error. Now
-    Spark computes these conditions on the result of ``read``. The format cannot use Spark for this, so it refuses
-    them."""
+    """For these conditions, pyarrow's results differ from Spark's. For example, pyarrow computes the hour in UTC, and 5
+    / 0 as infinity. So Spark evaluates these conditions on the result of ``read``. The format cannot use Spark for
+    this, so it refuses them."""
     expected = rows(made(spark, directory, where, "plain"))
     try:
         found: Any = read(spark, directory, where=where, limit=2000)

@@ -1,4 +1,4 @@
-"""Predicates as Columns of Spark: only those that Spark compares exactly."""
+"""Predicates that are converted to Columns of Spark. Only predicates that Spark compares exactly are converted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("wide", pa.decimal128(38, 0)), ("fine", pa.decimal128(38, 1
 
 
 def test_decimals_that_spark_would_round_are_no_columns(spark: Any) -> None:
-    """A type of Spark has at most 38 digits. Spark rounds 0.0000001 to 0 if it compares with a DECIMAL(38, 0)."""
+    """Spark's decimals have at most 38 digits. If 0.0000001 is compared with a DECIMAL(38, 0), Spark rounds it to 0."""
     rounded: list[Predicate] = [
         col("wide") != Decimal("1E-7"),
         col("wide").is_in([Decimal("1E-7"), Decimal(1)]),
@@ -42,7 +42,8 @@ def test_decimals_that_spark_would_round_are_no_columns(spark: Any) -> None:
 
 
 def test_dates_of_every_year_are_the_same_days_in_spark(spark: Any) -> None:
-    """``lit`` raises an error for years before 1000, and moves days that the Julian calendar skipped."""
+    """Spark's ``lit`` cannot be used, because it raises an error for years before 1000, and moves days that the Julian
+    calendar skipped."""
     days = [dt.date(1, 1, 1), dt.date(999, 2, 28), dt.date(1582, 10, 10), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]
     frame = spark.createDataFrame([(str(day),) for day in days], "text STRING").selectExpr("CAST(text AS DATE) AS day")
     for number, day in enumerate(days):

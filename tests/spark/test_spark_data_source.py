@@ -59,7 +59,7 @@ def test_every_type_by_load_and_filters(spark: Any, files: Path) -> None:
 def test_filters_prune_and_come_back(files: Path) -> None:
     sources = pytest.importorskip("pyspark.sql.datasource")
     if not hasattr(sources, "GreaterThan"):
-        pytest.skip("pyspark before 4.1 pushes no filters")
+        pytest.skip("pyspark before 4.1 does not push filters")
     from pyspark.sql.types import LongType, StructField, StructType
 
     schema = StructType([StructField("sorted", LongType())])
@@ -83,14 +83,14 @@ def test_nothing_left_is_no_rows(spark: Any, files: Path) -> None:
 
 @pytest.fixture
 def pushing(spark: Any) -> Iterator[Any]:
-    """The session with filter pushdown turned on, which another source may need."""
+    """The session with pushdown of filters turned on, as another source may need it."""
     spark.conf.set(PUSHDOWN, "true")
     yield spark
     spark.conf.unset(PUSHDOWN)
 
 
 def test_a_shared_dataframe_keeps_its_rows(pushing: Any, files: Path) -> None:
-    """Without the option ``where``, rows are right whether or not Spark pushes filters."""
+    """Without the option ``where``, the rows are right if Spark pushes filters, and if it does not."""
     frame = pushing.read.format("orcidx").option("columns", "sorted, S").load(str(files))
     assert frame.schema.simpleString() == "struct<sorted:bigint,S:string>"
     assert frame.where("sorted BETWEEN 10 AND 20").count() == 11
@@ -111,9 +111,10 @@ def test_the_pushdown_as_an_option(pushing: Any, files: Path) -> None:
         pushing.read.format("orcidx").option("pushdown", "maybe").load(str(files)).count()
 
 
-@pytest.mark.xfail(strict=True, reason="Spark reads both sides with the filters planned last; see decision 0014")
+@pytest.mark.xfail(strict=True, reason="Spark uses the last planned filters for both sides; see decision 0014")
 def test_spark_shares_pushed_filters_between_queries(pushing: Any, files: Path) -> None:
-    """If this test passes, a later version of Spark has fixed the bug, and ``register`` may push filters by default."""
+    """If this test succeeds, a later version of Spark has fixed the bug. Then ``register`` can push filters by
+    default."""
     frame = pushing.read.format("orcidx").options(columns="sorted", pushdown="true").load(str(files))
     assert frame.where("sorted < 5").union(frame.where("sorted > 594")).count() == 10
 
@@ -172,7 +173,7 @@ def test_a_table(spark: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def in_tokyo(spark: Any) -> Iterator[Any]:
-    """The session in another zone than when the format was registered."""
+    """A session whose zone changed after the format was registered."""
     before = spark.conf.get("spark.sql.session.timeZone")
     register(spark)
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
@@ -181,8 +182,8 @@ def in_tokyo(spark: Any) -> Iterator[Any]:
 
 
 def test_times_are_on_the_clock_of_the_session_that_asks(in_tokyo: Any, files: Path, tmp_path: Path) -> None:
-    """Times are not in the zone that the session had when the format was registered. This holds for partition values,
-    too."""
+    """Times are in the session's zone at the query, not in the zone at the time when the format was registered. This
+    also applies to partition values."""
     for where in ("ts < TIMESTAMP '1901-06-01 00:00:00'", "NOT ts > TIMESTAMP '1901-06-01 00:00:00' AND few LIKE '%1'"):
         found = in_tokyo.read.format("orcidx").option("where", where).load(str(files))
         assert rows(found) == rows(in_tokyo.read.orc(str(files)).where(where))
@@ -309,7 +310,7 @@ spark.stop()
 
 
 def test_a_connect_session_is_known_by_its_module() -> None:
-    """This is a short version of the test below."""
+    """This is a short version of ``test_spark_connect``."""
     kind = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
     assert is_connect(kind())
     assert not is_connect(object())
@@ -317,7 +318,7 @@ def test_a_connect_session_is_known_by_its_module() -> None:
 
 @pytest.mark.slow
 def test_spark_connect(files: Path, tmp_path: Path) -> None:
-    """Runs a Spark Connect session, which has no JVM in Python, in a process of its own."""
+    """Runs a Spark Connect session in a process of its own. Such a session has no JVM in Python."""
     for name in ("grpc", "grpc_status", "google.rpc", "zstandard"):
         pytest.importorskip(name)
     data = tmp_path / "data"
@@ -327,7 +328,7 @@ def test_spark_connect(files: Path, tmp_path: Path) -> None:
         at = pa.array([1577836800_000000 + i for i in numbers], pa.timestamp("us"))
         orc.write_table(pa.table({"i": numbers, "at": at}), data / f"{part}.orc")
     environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path / "local"), "PYSPARK_PYTHON": sys.executable}
-    environment |= {"SPARK_TESTING": "1"}  # with this, the server chooses a free port instead of 15002
+    environment |= {"SPARK_TESTING": "1"}  # makes the server choose a free port instead of 15002
     command = [sys.executable, "-P", "-c", CONNECT, str(data)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=400

@@ -1,4 +1,4 @@
-"""Which engine reads which data. All engines give the same rows as ``spark.read.orc``."""
+"""Which engine reads which data. All engines return the same rows as ``spark.read.orc``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILES, ROWS = 6, 500
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Writes indexed files whose names have all special characters of URIs and globs. ``id`` grows from file to file,
-    ``key`` is spread."""
+    and ``key`` is scattered."""
     root = tmp_path_factory.mktemp("engines")
     frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(
         "id",
@@ -67,7 +67,7 @@ def rows(frame: Any) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def unquoted(directory: Path) -> Path:
-    """The same files without a quote in names, which a filter on file names does not allow."""
+    """The same files without quotes in their names. A filter on file names does not allow quotes."""
     return Path(shutil.copytree(directory, directory.with_name(directory.name.replace("'", "~"))))
 
 
@@ -94,7 +94,7 @@ CONDITIONS = [
 def test_conditions_of_every_kind(
     spark: Any, directory: Path, unquoted: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
 ) -> None:
-    """Spark reads the files by explicit paths, or by a filter on file names."""
+    """Spark reads the remaining files by explicit paths, or by a filter on file names."""
     monkeypatch.setattr(choosing, "MOST_NAMED", few)
     path = directory if few else unquoted
     whole, fell = plain(spark, path), 0
@@ -120,8 +120,8 @@ UNJUDGED = {
 
 @pytest.mark.parametrize("part", UNJUDGED)
 def test_a_part_that_cannot_be_judged_leaves_the_others(spark: Any, directory: Path, part: str) -> None:
-    """If orcidx cannot evaluate one part of a condition, the other parts still leave files out, as Spark pushes
-    them."""
+    """If orcidx cannot evaluate a part of a condition, the other parts still rule out files. Spark also pushes such
+    parts down."""
     spark.udf.register("engines_odd", lambda number: number % 2 == 1, "boolean")
     plain(spark, directory).createOrReplaceTempView("engines_view")
     for where in (f"id = 5 AND {part}", f"{part} AND id = 5", f"id < 9 AND {part} AND id IN (5, 9)"):
@@ -148,7 +148,7 @@ def test_random_predicates_by_every_engine(spark: Any, directory: Path, rng: np.
 
 @pytest.mark.parametrize("engine", ["spark", "orcidx", "auto"])
 def test_a_null_is_not_nan(spark: Any, directory: Path, engine: str) -> None:
-    """In Spark, isnan(NULL) is false. orcidx's tasks lost rows with nulls before."""
+    """In Spark, isnan(NULL) is false. So orcidx's tasks must keep rows with nulls."""
     assert read(spark, directory, where="NOT isnan(real) AND id < 50", engine=engine).count() == 50
     assert read(spark, directory, where="NOT (isnan(real) OR id >= 50)", engine=engine).count() == 50
 
@@ -167,7 +167,7 @@ def predicate(dice: random.Random, depth: int) -> str:
 
 
 def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Path, tmp_path: Path) -> None:
-    """Only files with the size and time in the index may be left out. New files are read."""
+    """A file may be skipped only if its size and time are those in the index. New files are read."""
     folder = tmp_path / "t"
     shutil.copytree(directory, folder)
     build_file_index(spark, folder, SPEC)
@@ -179,12 +179,12 @@ def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Pa
     again = read(spark, folder, where="id = 5")
     assert again.count() == 2
     assert why(again).files_left == 3
-    assert frame.count() == 1, "a frame answers from its own listing"
+    assert frame.count() == 1, "a frame uses its own listing"
 
 
 def test_a_file_of_another_type_is_read(spark: Any, tmp_path: Path) -> None:
-    """If Spark reads a bigint as int, the value may be null or another number, so its statistics prove nothing.
-    Statistics of a smallint are valid."""
+    """If Spark reads a bigint as int, the result may be null or another number. So its statistics cannot be used. The
+    statistics of a smallint can be used."""
     for number, kind in enumerate(("int", "bigint", "smallint")):
         frame = spark.range(1).selectExpr(f"CAST({[5, 1 << 33, 7][number]} AS {kind}) AS x")
         frame.coalesce(1).write.mode("append").orc(str(tmp_path / "t"))
@@ -223,7 +223,7 @@ def test_a_path_without_an_index_says_so_once(spark: Any, directory: Path, tmp_p
     shutil.copytree(directory, plain, ignore=shutil.ignore_patterns("_orcidx"))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        read(spark, plain)  # a read without a condition asks no index
+        read(spark, plain)  # without a condition, no index is used
         read(spark, plain, where="id = 3", engine="spark")
         read(spark, directory, where="id = 3")
         assert [str(one.message) for one in told if "no index" in str(one.message)] == []
@@ -273,10 +273,10 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     frame = read(spark, directory, where="few = 3 AND key < 1000000")
     assert why(frame).notes == ("the first 2 file indexes excluded no file, so no more indexes were used",)
     other = read(spark, directory, where="id >= 0 AND real < 1e9")
-    assert why(other).notes == (), "indexes of other columns were read"
+    assert why(other).notes == (), "no indexes of other columns are read"
     monkeypatch.setattr(survivors, "COST_SHARE", 0)
     patient = why(read(spark, directory, where="key = 7919"))
-    assert patient.files_left == 1, "few files are asked, whatever they save"
+    assert patient.files_left == 1, "the indexes of few files are always used"
     monkeypatch.setattr(survivors, "UNNOTICED_SECONDS", 0)
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
@@ -321,11 +321,11 @@ def test_lists_globs_and_folders_of_partitions(spark: Any, directory: Path) -> N
 
 
 def test_the_time_rules_out_what_is_over(spark: Any, directory: Path) -> None:
-    """A file with old rows is left out by a lower bound that depends on the current time, but not by other conditions
-    on the time."""
+    """Files with old rows are skipped if the condition is a lower bound that depends on the current time. Other
+    conditions on the current time skip no files."""
     for where, fell in (
         ("day >= date_sub(current_date(), 30)", True),
-        ("at > now() - INTERVAL 5 DAYS", False),  # times in Spark's files rule nothing out: see decision 0014
+        ("at > now() - INTERVAL 5 DAYS", False),  # times in Spark's files rule nothing out (decision 0014)
         ("now() < at AND day > trunc(current_date(), 'MM')", True),
         ("day < current_date()", False),
         ("day = current_date() OR id = 5", False),
@@ -402,7 +402,7 @@ def test_tables_of_the_catalog(spark: Any, directory: Path, tmp_path: Path, part
 
 
 def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
-    """All files but hidden ones are read, as in Spark."""
+    """All files except hidden ones are read, as in Spark."""
     spark.range(10).coalesce(1).write.orc(str(tmp_path / "t"))
     file = next((tmp_path / "t").glob("*.orc"))
     file.rename(file.with_name("data"))
@@ -411,8 +411,8 @@ def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
 
 
 def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics and the tasks that look up keys compare bytes, so they are not used. Spark's own ORC reader fails for
-    a schema with a collation, but a condition may have one."""
+    """Statistics, and the tasks that look up keys, compare bytes, so they are not used. Spark's own ORC reader cannot
+    read a schema with a collation, but a condition can contain one."""
     monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     asked = {"where": "text = 'T31'", "schema": "id BIGINT, key BIGINT, few INT, text STRING COLLATE UTF8_LCASE"}
     frame = read(spark, directory, **asked)
@@ -429,8 +429,8 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
 
 
 def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> None:
-    """Frames of either engine, with and without left-out files, can be cached and joined. Catalyst knows how much is
-    read, and broadcasts none of them."""
+    """Frames of either engine, with and without skipped files, can be cached and joined. Catalyst knows the size of
+    what is read, and does not broadcast these frames."""
     whole = plain(spark, directory)
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "2000")
@@ -456,7 +456,7 @@ def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> Non
 
 
 def test_confs_that_change_before_the_action(spark: Any, directory: Path) -> None:
-    """A condition keeps the meaning that it had at the read, like a filter of Spark."""
+    """A condition keeps the meaning that it had at ``read``, as a filter of Spark does."""
     names = {
         "spark.sql.session.timeZone": "Asia/Tokyo",
         "spark.sql.ansi.enabled": "false",
@@ -495,7 +495,7 @@ BETWEEN = (
     ("GreaterThanOrEqual", 2, {}), REFERENCE, five(),
     ("LessThanOrEqual", 2, {}), REFERENCE, five(),
 )  # fmt: skip
-"""The form in which Spark since 4.0 gives x BETWEEN 5 AND 5, without the definition of REFERENCE."""
+"""The form of x BETWEEN 5 AND 5 in Spark since 4.0, without the definition of REFERENCE."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Reading an indexed directory: its catalog is used for planning, its indexes prune, and stale entries are not used."""
+"""Reads of an indexed directory. Its catalog is used for planning, its indexes rule out rows, and stale entries are not
+used."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ FILES, ROWS = 6, 500
 
 
 def write(folder: Path, number: int, shift: int = 0) -> None:
-    """Writes a file. ``k`` is in random order, ``n`` grows from file to file."""
+    """Writes a file. ``k`` is in random order, and ``n`` grows from file to file."""
     numbers = range(number * ROWS + shift, number * ROWS + ROWS + shift)
     data = pa.table({"n": numbers, "k": [i * 7919 % 10_007 for i in numbers]})
     orc.write_table(data, folder / f"day={number % 2}" / f"{number}.orc")
@@ -113,7 +114,7 @@ def test_a_damaged_rollup_warns_and_rules_nothing_out(spark: Any, indexed: Path)
 
 
 def test_columns_are_names(spark: Any, indexed: Path) -> None:
-    """For a Column of Spark, its name is used. Expressions and other objects are refused with a clear error."""
+    """A Column of Spark stands for its name. Expressions and other objects raise a clear error."""
     from pyspark.sql import functions
 
     assert read(spark, indexed, columns=[functions.col("k")]).columns == ["k"]

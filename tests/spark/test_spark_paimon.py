@@ -1,4 +1,4 @@
-"""``orcidx.spark.read`` gives the rows of Paimon tables that Paimon's own reader gives in the same JVM."""
+"""``orcidx.spark.read`` returns the same rows of Paimon tables as Paimon's own reader in the same JVM."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPARK_TYPES = {
 
 
 def in_spark_types(table: pa.Table, like: pa.Schema) -> pa.Table:
-    """Converts Paimon's result to Spark's Arrow types: times of day as numbers, and microseconds."""
+    """Converts Paimon's result to the Arrow types of Spark: times of day as numbers, and timestamps in microseconds."""
     columns = []
     for field in like:
         column = table.column(field.name)
@@ -117,10 +117,11 @@ def test_frozen_tables(spark: Any, name: str) -> None:
 
 
 def test_instants_that_a_jvm_moved(spark: Any, paimon_java: Any, jvm_in: Any) -> None:
-    """Instants that are read as stored cause a warning. With the zone of the JVM, they are the original instants."""
+    """Instants that are returned as they are stored cause a warning. If the zone of the JVM is given, the original
+    instants are returned."""
     name, zone = "spark_moved", "America/New_York"
     folder = str(paimon_java.create(name, {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
-    # The times cross changes of summer time.
+    # The times include changes to and from summer time.
     moments = [START + dt.timedelta(hours=877 * i, microseconds=i) for i in range(60)]
     moments = [moment.replace(tzinfo=dt.UTC) for moment in moments]
     with jvm_in(zone):
@@ -206,7 +207,7 @@ def test_names_and_types_are_checked_at_once(spark: Any, tmp_path: Path) -> None
 
 
 def test_nested_types_and_nanoseconds(tmp_path: Path) -> None:
-    """This test does not use Spark. Nanoseconds are rounded down at every depth, and type names are Spark's."""
+    """Nanoseconds are rounded down at every depth, and type names are those of Spark. This test does not use Spark."""
     from orcidx.spark.query.read_task import conform
 
     stamp = pa.timestamp("ns")

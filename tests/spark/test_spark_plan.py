@@ -101,7 +101,7 @@ def test_tasks_are_smaller_where_slots_would_idle(data: Path) -> None:
     big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(0, 1 << 30))
     assert big.target(16) == 1 << 26
     small = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(2000, 2000 << 10))
-    assert small.target(4) == 500 * (FILE_BYTES + 1024), "a task for each slot, by what opening costs"
+    assert small.target(4) == 500 * (FILE_BYTES + 1024), "a task for each slot, with the cost of opening files"
     assert big.target(1) == plan.query.target_bytes
 
 
@@ -140,7 +140,7 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
 
 
 def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check would cost a few requests to remote storage."""
+    """No check is made whether a file is a table, because this would take a few requests to remote storage."""
     monkeypatch.setattr("orcidx.spark.query.plan.open_table", lambda *_, **__: pytest.fail("asked"))
     assert len(begin_plan(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
     with pytest.raises(FileNotFoundError):
@@ -154,7 +154,8 @@ ID_V = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 @pytest.mark.parametrize("first", ["hive", "named"])
 def test_files_with_both_kinds_of_names_are_refused(tmp_path: Path, first: str) -> None:
-    """Spark decides for each file whether it finds columns by position. A read of orcidx's tasks has one way."""
+    """Spark decides for each file whether it finds columns by position. orcidx's tasks must read all files in the same
+    way."""
     for number, table in enumerate((HIVE, NAMED) if first == "hive" else (NAMED, HIVE)):
         orc.write_table(table, tmp_path / f"{number}.orc")
     rows = begin_plan(Query(path=str(tmp_path), format="orc", schema=ID_V)).rows

@@ -1,4 +1,4 @@
-"""``orcidx.spark.read`` against ``spark.read.orc``: the same schema and the same rows."""
+"""Compares ``orcidx.spark.read`` with ``spark.read.orc``: the schemas and the rows must be the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.java
 
 
 def counted(frame: Any) -> Counter[str]:
-    """Rows as text, in which NaN equals NaN and -0.0 is not 0.0."""
+    """Returns rows as text. In this form, NaN equals NaN, and -0.0 differs from 0.0."""
     return Counter(map(repr, frame.collect()))
 
 
@@ -128,7 +128,7 @@ def test_golden_examples(spark: Any, golden_orc: Path, names: str, count: int) -
         try:
             expected = collected(spark.read.orc(str(path)))
         except (PySparkException, Py4JJavaError):
-            # Spark cannot read unions, files without a root struct or columns, or later versions of the format.
+            # Spark cannot read unions, files without a root struct or without columns, or later versions of the format.
             continue
         found = read(spark, path)
         assert found.schema == spark.read.orc(str(path)).schema
@@ -166,8 +166,8 @@ ZONES = ["Europe/Berlin", "America/Los_Angeles", "UTC"]
     ],
 )
 def test_timestamps_in_the_jvms_zone(spark: Any, tmp_path: Path, writers: list[str], reader: str) -> None:
-    """Instants over nine thousand years and around changes of the clocks are written in each zone and read in
-    another."""
+    """Instants over nine thousand years, and around changes of summer time, are written in each zone and read in
+    another zone."""
     zones = spark._jvm.java.util.TimeZone
     micros = [*range(-62135000000_000000, 253402300000_000000, 63115_000000_000001)]
     micros += [
@@ -200,7 +200,7 @@ def test_literals_are_on_the_sessions_clock(spark: Any, tmp_path: Path) -> None:
         for literal in ("2020-10-25 02:30:00", "2020-10-25 01:10:00"):
             assert check(spark, tmp_path / "t", f"at >= TIMESTAMP '{literal}'") > 0
         assert check(spark, tmp_path / "t", "at = DATE '2020-10-25'") == 1
-        # Spark ignores the zone of a literal if the column is a time without zone.
+        # If the column is a timestamp without zone, Spark ignores the zone of a literal.
         assert check(spark, tmp_path / "t", "plain > '2020-10-25 02:30:00+00:00'") > 0
         zoned = col("plain") > dt.datetime(2020, 10, 25, 2, 30, tzinfo=dt.UTC)
         assert check(spark, tmp_path / "t", zoned, "plain > '2020-10-25 03:30:00'") > 0
@@ -383,7 +383,7 @@ def claimed(frame: Any) -> int:
 
 
 def test_a_frame_is_no_smaller_than_what_it_reads(spark: Any, every_type: Path) -> None:
-    """Catalyst assumed 324 bytes for every frame before, and broadcast it."""
+    """If Catalyst assumed a size that is too small, it would broadcast every frame."""
     stored = sum(path.stat().st_size for path in every_type.glob("*.orc"))
     assert stored <= claimed(read(spark, every_type)) < 100 * stored
     assert claimed(read(spark, every_type, ["b"])) >= ROWS

@@ -1,4 +1,5 @@
-"""``orcidx.spark.rewrite`` sorts a directory and merges small files. The directory stays complete whatever happens."""
+"""``orcidx.spark.rewrite`` sorts a directory and merges small files. The directory is complete at any time, even after
+a kill."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def test_a_directory_is_merged_and_sorted_once(spark, directory):
 
 
 def plain_sql_is_spark_s(spark: Any, path: str) -> None:
-    """Checks that an enabled session gives Spark's rows of an unfinished swap, with Spark's duplicates, and says so."""
+    """For an unfinished swap, an enabled session returns Spark's rows, including duplicates, and gives the reason."""
     query = f"SELECT count(*) FROM orc.`{path}` WHERE id >= 10"
     plain = spark.sql(query).first()[0]
     orcidx_spark.enable(spark)
@@ -113,7 +114,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
             orcidx_spark.rewrite(spark, str(directory), sort_by="id")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        assert rows(directory) == list(range(2 * FILES * ROWS)), "each row once at any time"
+        assert rows(directory) == list(range(2 * FILES * ROWS)), "each row is read once"
         path = str(directory)
         assert orcidx_spark.read(spark, path).count() == 2 * FILES * ROWS
         assert orcidx_spark.read(spark, f"{path}/k=0").count() == FILES * ROWS
@@ -148,7 +149,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     orcidx_spark.build_file_index(spark, path, {"bitmap": {"city": {}}})
     old = files(directory)
     running = orcidx.scan(directory).to_batches()
-    listed = spark.read.orc(path)  # lists files now, and reads them in ``count``
+    listed = spark.read.orc(path)  # lists the files now; ``count`` reads them later
     first = next(running).num_rows
     written_anew = directory / old[0]
     done = orcidx_spark.rewrite(spark, path, sort_by="id", keep_old=3600)
@@ -156,7 +157,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     assert set(old) < set(files(directory))
     assert first + sum(batch.num_rows for batch in running) == listed.count() == 2 * FILES * ROWS
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)  # no warning, because the old files are kept on purpose
+        warnings.simplefilter("error", RuntimeWarning)  # no warning, because old files are kept on purpose
         assert rows(directory) == list(range(2 * FILES * ROWS))
         assert orcidx_spark.read(spark, path).count() == 2 * FILES * ROWS
     (told,) = orcidx_spark.describe(None, path).rewrites
@@ -247,7 +248,7 @@ def test_wrong_calls(spark, directory):
 @pytest.mark.slow
 def test_in_an_object_store(spark, monkeypatch):
     """Files that tasks write after the driver listed the directory are found. If the swap is killed, no row is missing,
-    and the next call completes it."""
+    and the next call completes the swap."""
     s3_server = pytest.importorskip("s3_server")
     with s3_server.s3_bucket("rewrites") as (options, _):
         root = "s3://rewrites/data"

@@ -1,4 +1,4 @@
-"""Reading from an object store: moto's S3, on the driver and in the tasks, with and without indexes."""
+"""Reads from an object store (moto's S3), on the driver and in the tasks, with and without indexes."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def test_an_indexed_directory(spark: Any, s3: tuple[dict[str, Any], RequestLog])
     frame = read(spark, root, ["n"], f"k = {777 * 7919 % 10_007} AND n < 1000", storage_options=options)
     assert [row.n for row in frame.collect()] == [777]
     touched = {key.rpartition("/")[2] for _, key, _ in log.requests if key.endswith(".orc")}
-    assert touched <= {"0.orc", "1.orc"}, "the catalog rules the others out, but for the schema's file"
+    assert touched <= {"0.orc", "1.orc"}, "the catalog rules out all files except that of the schema"

@@ -1,4 +1,4 @@
-"""orcidx in an archive: its content, and an executor that has orcidx only from the archive."""
+"""The archive of orcidx: its content, and an executor that can import orcidx only from the archive."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_the_archive_has_orcidx_and_what_it_requires(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.java
 def test_executors_have_orcidx_from_the_archive(tmp_path: Path) -> None:
-    """The cluster has one executor in a process of its own. Its working directory holds the unpacked archive."""
+    """The cluster has one executor, in a process of its own. The executor's working directory has the unpacked
+    archive."""
     if problem := java_problem():
         pytest.skip(problem)
     import pyspark

@@ -1,4 +1,4 @@
-"""``orcidx.spark.aggregate``: the totals of ``orcidx.aggregate``, on the driver and by tasks."""
+"""``orcidx.spark.aggregate`` returns the totals of ``orcidx.aggregate``, on the driver and from tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_they_are_those_of_orcidx(spark: Any, directory: Path, monkeypatch: pyte
         asked = {f"x_{name}": call for name, call in ASKED.items() if by is None or f"({by})" not in call}
         found = orcidx.spark.aggregate(spark, str(directory), asked, where, by, target_bytes=1)
         plain = orcidx.aggregate(directory, asked, where and where.replace("T", "t"), by, nan="largest")
-        assert repr(found.to_pylist()) == repr(plain.to_pylist())  # compared as text, because NaN != NaN
+        assert repr(found.to_pylist()) == repr(plain.to_pylist())  # compared as text, because NaN is not equal to NaN
         assert sum(facts(found)["rows"].values()) == sum(facts(plain)["rows"].values())
         assert facts(found)["rows"] == facts(plain)["rows"]
 
@@ -83,7 +83,7 @@ def test_what_is_refused(spark: Any, directory: Path, asked: dict[str, str], whe
 def test_files_with_both_kinds_of_names_are_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_tasks: bool
 ) -> None:
-    """Spark finds the columns of the second file by position, because all names begin with _col."""
+    """In the second file, all names begin with _col, so Spark finds its columns by position."""
     monkeypatch.setattr(totals, "DRIVER_FILES", 0 if in_tasks else 100)
     orcidx.write_table(pa.table({"v": [1], "id": [10]}), tmp_path / "0.orc")
     orcidx.write_table(pa.table({"_col0": [2], "_col1": [20]}), tmp_path / "1.orc")

@@ -1,4 +1,4 @@
-"""Plain SQL in an enabled session gives Spark's own rows from fewer files."""
+"""Plain SQL in an enabled session returns Spark's own rows, but reads fewer files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table_of(number: int) -> pa.Table:
             "d": pa.array([DAY + dt.timedelta(days=i // 10) for i in numbers]),
             "x": pa.array([i / 8 if i % 11 else float("nan") for i in numbers]),
             "m": pa.array([decimal.Decimal(i * 5) for i in numbers], pa.decimal128(12, 2)),
-            # The files also store this partition column. Spark takes the value of the directory.
+            # The files also store this partition column. Spark uses the value of the directory.
             "day": pa.array([5] * ROWS, pa.int32()),
         }
     )
@@ -63,7 +63,7 @@ def indexed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 def both(spark: Any, text: str) -> tuple[list[str], list[str]]:
-    """Returns the rows without and with the rule, as text, in which NaN equals itself."""
+    """Returns the rows without the rule and with it, as text. In this form, NaN equals itself."""
     disable(spark)
     plain = sorted(map(str, spark.sql(text).collect()))
     enable(spark)
@@ -128,7 +128,7 @@ def test_a_listing_that_takes_several_answers_of_the_jvm(spark: Any, tmp_path: P
 
 @pytest.mark.java
 def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Path) -> None:
-    """The files store day = 5 in every row, and statistics and bitmaps are of this value."""
+    """Every row of the files stores day = 5, and statistics and bitmaps describe this value."""
     for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):
         plain, pruned = both(spark, f"SELECT n, day FROM indexed WHERE {text}")
         assert pruned == plain
@@ -150,7 +150,8 @@ def test_like_with_an_escape_character(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
 def test_times_of_conditions_skip_files_in_every_zone(spark: Any, tmp_path: Path, zone: str) -> None:
-    """Spark 4.1 shows the times of conditions in the session's zone, and earlier versions in the JVM's zone."""
+    """In Spark 4.1, the times of conditions are shown in the session's zone. In earlier versions, they are shown in the
+    JVM's zone."""
     at = [1_700_000_000 + 864_000 * number for number in range(4)]
     for number, second in enumerate(at):
         times = pa.array([second * 10**6, second * 10**6 + 250_000], pa.timestamp("us"))
@@ -174,7 +175,7 @@ def test_times_of_conditions_skip_files_in_every_zone(spark: Any, tmp_path: Path
 @pytest.mark.java
 @pytest.mark.parametrize("schema", ["_col1 BIGINT, _col0 BIGINT", "_col0 BIGINT, _col1 BIGINT"])
 def test_columns_that_spark_finds_by_position(spark: Any, tmp_path: Path, schema: str) -> None:
-    """If all names of a file begin with _col, Spark finds its columns by position and not by name."""
+    """If all names of a file begin with _col, Spark finds its columns by position, not by name."""
     for number in range(3):
         orc.write_table(pa.table({"_col0": [number], "_col1": [number + 10]}), tmp_path / f"{number}.orc")
     build_file_index(spark, str(tmp_path), {"bloom-filter": {"_col0": {}, "_col1": {}}}, progress=False).collect()
@@ -216,7 +217,8 @@ def test_tables_of_the_catalog(spark: Any, indexed: Path, tmp_path: Path, bucket
 
 @pytest.mark.java
 def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """py4j sent texts above 8 kB in two pieces before, and the second piece waited 40 ms for an acknowledgement."""
+    """A text of more than 8 kB is not sent by py4j, which would send it in two pieces. The second piece would wait 40
+    ms for an acknowledgement."""
     asked: list[object] = []
     monkeypatch.setattr(session_rule, "text_from_java", lambda one: asked.append(one) or served.text_from_java(one))
     many = ", ".join(map(str, range(100_000, 100_900)))
@@ -230,7 +232,8 @@ def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytes
 def test_a_scan_without_an_index_is_not_asked_about(
     spark: Any, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scans of a query that have an index are found once, before the tasks of the query need the processors."""
+    """The scans of a query whose directories have an index are found in one call, before the tasks of the query use the
+    processors."""
     orc.write_table(table_of(0).drop(["day"]), tmp_path / "0.orc")
     spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
     planned: list[int] = []
@@ -263,7 +266,7 @@ def test_a_scan_without_an_index_is_not_asked_about(
 
 @pytest.mark.java
 def test_a_view_of_many_directories(spark: Any, indexed: Path) -> None:
-    """Directories are not examined while the query is planned, but when the scan lists its files."""
+    """Directories are examined when the scan lists its files, not while the query is planned."""
     files = sorted(map(str, indexed.rglob("day=*/*.orc"))) * 3
     spark.read.orc(*[files]).createOrReplaceTempView("many")
     plain, enabled = both(spark, f"SELECT n FROM many WHERE k = {key(1234)}")
@@ -343,7 +346,7 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
     spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("as of a defect")
+        raise ZeroDivisionError("made up")
 
     for name in ("listing_of", "store_above"):
         monkeypatch.setattr(f"orcidx.spark.sql_queries.{name}", fails)
@@ -353,7 +356,7 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
 
 @pytest.mark.java
 def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator, tmp_path: Path) -> None:
-    """For long runs by hand, set ORCIDX_QUERIES, ORCIDX_SEED and --timeout."""
+    """For long runs by hand, ORCIDX_QUERIES, ORCIDX_SEED and --timeout can be set."""
     make_tables(spark, str(tmp_path), lambda place: build_file_index(spark, place, SPEC, progress=False).collect())
     try:
         count = int(os.environ.get("ORCIDX_QUERIES", "20"))
@@ -388,7 +391,8 @@ def test_a_question_is_taken_apart() -> None:
 
 
 def test_instants_of_conditions_are_casts_in_utc() -> None:
-    """The zone of any other text of an instant depends on Spark's version, so its value is not known."""
+    """Only casts in UTC are used. For any other text of an instant, the zone depends on Spark's version, so its value
+    is not known."""
     of = "org.apache.spark.sql.catalyst.expressions."
     column = {"class": f"{of}AttributeReference", "num-children": 0, "name": "t", "dataType": "timestamp"}
     literal = {"class": f"{of}Literal", "num-children": 0}

@@ -1,6 +1,7 @@
-"""Partition columns that the files also store, with other values. Spark and orcidx take the values of the directories.
+"""Partition columns that the files also store, with other values. Spark and orcidx use the values of the directories.
 
-Indexes, statistics and bloom filters of such a column describe values that no query sees. A query lost 50 rows by them.
+Indexes, statistics and bloom filters of such a column describe the stored values, which no query returns. So they must
+not rule out rows.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WAYS = ("auto", "spark", "orcidx", "limit", "top", "format", "format and where",
 
 @pytest.fixture(scope="module", params=["p", "P"])
 def directory(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes the partitions ``p=1``, ``p=2`` and ``p=3``, whose files all store p = 1, and indexes this column."""
+    """Writes the partitions ``p=1``, ``p=2`` and ``p=3``, and indexes their column. All files store p = 1."""
     folder = tmp_path_factory.mktemp("stored") / "t"
     for value in (1, 2, 3):
         inside = folder / f"{request.param}={value}"
@@ -111,7 +112,7 @@ def test_the_first_rows_are_of_the_directory(spark: Any, directory: Path) -> Non
 
 @pytest.mark.slow
 def test_letters_are_compared_by_the_rule_of_the_session(spark: Any, directory: Path) -> None:
-    """With the case-sensitive rule, ``P`` and ``p`` are two columns."""
+    """If names are case-sensitive, ``P`` and ``p`` are two columns."""
     spark.conf.set(CASE, "true")
     register(spark)
     for where in ("p = 1", "p = 2", "id < 3"):
@@ -144,7 +145,8 @@ def test_a_partition_that_basepath_makes(spark: Any, directory: Path) -> None:
 
 
 def test_a_partition_of_the_catalog_is_what_the_catalog_says(spark: Any, directory: Path) -> None:
-    """The catalog decides the value, wherever the files are. Here, ``p = 7`` is in the directory ``p=2``."""
+    """The catalog determines the value of a partition, not the directory of its files. Here, ``p = 7`` is in the
+    directory ``p=2``."""
     inside = next(one for one in directory.iterdir() if one.name.endswith("=2"))
     columns = "id bigint, v bigint, p int"
     spark.sql(f"CREATE TABLE elsewhere ({columns}) USING orc PARTITIONED BY (p) LOCATION '{directory}'")

@@ -1,4 +1,4 @@
-"""Which files can be left out, without Spark: what is cached between reads, and how Spark's listing is read."""
+"""Which files can be skipped, without Spark: what is cached between reads, and how Spark's listing is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from orcidx.storage import describe_source, list_sources
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Writes three files. Their cities have the same range, and each file has its own ids."""
+    """Writes three files. The ranges of their cities are equal, and their ids differ."""
     for start in (0, 100, 200):
         cities = ["a", *(f"c{start}-{n}" for n in range(50)), "z"]
         orc.write_table(pa.table({"id": range(start, start + len(cities)), "city": cities}), tmp_path / f"{start}.orc")
@@ -57,7 +57,7 @@ def survivors_of(root: Path, where: str, share: float = 1.0) -> SurvivingFiles:
 @pytest.mark.parametrize("kind", ["bitmap", "bloom-filter", "range-bitmap"])
 @pytest.mark.parametrize("embedded_bytes", [0, 100_000])
 def test_indexes_of_char_columns_rule_out_no_file(tmp_path: Path, kind: str, embedded_bytes: int) -> None:
-    """ORC Java returns values of CHAR without their trailing spaces. The keys of the indexes have these spaces."""
+    """ORC Java returns values of CHAR without trailing spaces. The keys of the indexes have these spaces."""
     for name, types in (("char", {"city": "char(4)"}), ("text", {})):
         table = pa.table({"id": range(100), "city": ["a", *["b"] * 98, "z"]})
         orcidx.write_table(table, tmp_path / f"{name}.orc", types=types)
@@ -108,7 +108,7 @@ def columns_of_text(listing: Listing) -> list[str]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
-    """Returns a list of the catalogs that are read from now on."""
+    """Returns a list. It gets each catalog that is read from now on."""
     read = Catalog.read
     found: list[CatalogFile] = []
 
@@ -122,13 +122,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
 
 
 def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory: Path) -> None:
-    """No file was left out before by an OR of an index key and a value of another column."""
+    """An OR of an index key and a value of another column can rule out files."""
     assert survivors_of(directory, "city = 'c100-7' OR id = 3").ruled_out.tolist() == [False, False, True]
     assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").ruled_out.tolist() == [False, True, True]
 
 
 def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark adds IS NOT NULL to the keys of joins. The bloom filters of these keys were read for nothing before."""
+    """Spark adds IS NOT NULL to the keys of joins. For this condition, no bloom filter is read."""
     asked: list[int] = []
     stored = survivors.stored_index
     monkeypatch.setattr(
@@ -172,7 +172,7 @@ def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, rea
     assert survivors_of(directory, "city = 'c200-7' OR city = 'absent'").ruled_out.tolist() == [True, True, False]
     assert reads == []
     orc.write_table(pa.table({"id": [0], "city": ["c200-7"]}), directory / "0.orc")
-    assert survivors_of(directory, "city = 'c200-7'").ruled_out.tolist() == [False, True, False], "it is another file"
+    assert survivors_of(directory, "city = 'c200-7'").ruled_out.tolist() == [False, True, False], "it is a new file"
     assert reads == []
     index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.001}}})
     assert survivors_of(directory, "city = 'c100-7'").ruled_out.tolist() == [True, False, True]
@@ -203,7 +203,8 @@ def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list of the files whose indexes are asked from now on. Each index takes ten milliseconds."""
+    """Returns a list. It gets an entry for each file whose index is read from now on. Each read takes ten
+    milliseconds."""
     read, found = survivors.read_file_index, []
 
     def counted(data: Any, *, types: Any, rows: int) -> Any:
@@ -217,7 +218,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """Writes twenty files whose cities have the same range. Every fourth file has the city that the queries ask for."""
+    """Writes twenty files. The ranges of their cities are equal. Every fourth file has the city of the queries."""
     for number in range(20):
         cities = ["a", "asked for" if number % 4 == 0 else "b", "z"]
         orc.write_table(pa.table({"id": [number] * 3, "city": cities}), tmp_path / f"{number:02}.orc")
@@ -228,8 +229,8 @@ def many(tmp_path: Path) -> Path:
 def test_no_index_is_looked_up_that_has_none_of_the_columns(
     many: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 2,000 files, the catalog was searched for the index of each file, although all indexes were of other
-    columns. For a range this took 90 ms."""
+    """If no index is of a column of the condition, the catalog is not searched for the index of each file. With 2,000
+    files, this search took 90 ms."""
 
     def none(*given: Any) -> None:
         raise AssertionError(given)
@@ -243,10 +244,10 @@ def test_no_index_is_looked_up_that_has_none_of_the_columns(
 @pytest.mark.parametrize(
     ("share", "bytes_a_second", "stops", "falls"),
     [
-        (1.0, 20.0, False, True),  # a file has about 400 bytes, so it takes tens of seconds
-        (1e-6, 20.0, True, False),  # one narrow column takes 2 ms, less than its index or a new relation
+        (1.0, 20.0, False, True),  # a file has about 400 bytes, so reading it takes tens of seconds
+        (1e-6, 20.0, True, False),  # reading one narrow column takes 2 ms, less than its index
         (1.0, 20e9, True, False),
-        (2e-4, 20.0, True, True),  # further indexes cost too much, but the files found so far are left out
+        (2e-4, 20.0, True, True),  # further indexes cost too much; files found before are skipped
     ],
 )
 def test_indexes_are_asked_while_that_saves_more_than_it_costs(
@@ -258,7 +259,8 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
     stops: bool,
     falls: bool,
 ) -> None:
-    """Reading one column of the files took less time than asking all indexes and listing the remaining files again."""
+    """Indexes are not read if reading them, and listing the remaining files again, takes more time than reading a
+    column of the files."""
     monkeypatch.setattr(survivors, "SCAN_BYTES", bytes_a_second)
     found = survivors_of(many, "city = 'asked for'", share)
     assert len(asked) == (survivors.FUTILE_INDEXES if stops else 20)
@@ -269,18 +271,18 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
 @pytest.mark.parametrize(
     ("slots", "seconds", "falls", "asked_of"),
     [
-        (2, 0.05, 1.0, 40),  # as measured on one machine: a file takes longer than its index
+        (2, 0.05, 1.0, 40),  # measured on one machine, where reading a file takes longer than evaluating its index
         (2, 0.05, 0.5, 40),
         (2, 0.05, 0.0, 8),
         (1000, 0.05, 1.0, 8),  # a cluster reads all files at the same time
-        (1000, 0.001, 1.0, 40),  # all indexes are asked, because this takes very little time
+        (1000, 0.001, 1.0, 40),  # all indexes are read, because this takes little time
     ],
 )
 def test_indexes_in_a_store_are_asked_side_by_side(
     slots: int, seconds: float, falls: float, asked_of: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only 8 of 24 indexes on HDFS were asked before, one by one, because the cost to open a file was assumed to be
-    that of a local disk."""
+    """Indexes in a store are read at the same time. Their number depends on the time to open a file of this store, not
+    of a local disk."""
     now = [0.0]
     monkeypatch.setattr(survivors.time, "perf_counter", lambda: now[0])
     batches: list[int] = []
@@ -314,7 +316,7 @@ def test_indexes_in_a_store_are_asked_side_by_side(
 
 
 class _Files(list[str]):
-    """A sequence of files with the methods that py4j gives Scala's sequence."""
+    """A list of files with the methods of Scala's sequence in py4j."""
 
     def __init__(self, texts: list[str], asked: list[int]) -> None:
         super().__init__(texts)
@@ -337,7 +339,8 @@ class _Files(list[str]):
 
 @pytest.mark.parametrize("count", [0, 1, 24, 120, 121, 1000])
 def test_answers_of_the_jvm_are_short_while_files_are_few(count: int) -> None:
-    """Answers of more than 8 kB took 40 ms longer. For many files, more round trips would take longer."""
+    """A text of more than 8 kB takes 40 ms longer, so few files are fetched in shorter texts. For many files, this
+    would take too many calls."""
     status = (
         "DeprecatedRawLocalFileStatus{{path=file:/data/warehouse/events/2026/part-{0:05}-"
         "41e95774-88c0-4594-867a-551281f0bf32-c000.zstd.orc; isDirectory=false; length={0}; replication=1; "

@@ -1,7 +1,7 @@
-"""A condition as text means the same as in Spark, whichever engine reads: escapes, quotes, raw texts, functions,
+"""A condition as text has the same meaning as in Spark, with every engine: escapes, quotes, raw texts, functions,
 settings.
 
-A delete of ``'a\\\\b'`` deleted other rows before, because orcidx's own parser does not treat a backslash as an escape.
+For example, orcidx's own parser does not treat the backslash in ``'a\\\\b'`` as an escape, but Spark does.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ANSI, QUOTED, ESCAPED = list(SETTINGS)[:3]
 
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
-    """A cached DataFrame as the reference. Spark's statistics of cached rows ignore NaN, so they are switched off."""
+    """A cached DataFrame as the reference. Spark's pruning of cached rows ignores NaN, so it is turned off."""
     spark.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
     return spark.createDataFrame(rows(), COLUMNS).cache()
 
 
 def test_nan_in_rows_that_spark_holds(frame: Any) -> None:
-    """Checks the reference of these tests."""
+    """Checks that the reference of these tests is right for NaN."""
     assert ids(frame.where("x = 'NaN'")) == Counter(number for number, row in enumerate(rows()) if row[6] != row[6])
 
 
@@ -82,7 +82,7 @@ def ids(frame: Any) -> Any:
 
 
 def check(spark: Any, files: Path, table: Path, where: str) -> str:
-    """Checks that every way to read gives Spark's rows, or that a delete and the format refuse the condition."""
+    """Checks that all reads return Spark's rows. Only a delete and the format may refuse the condition."""
     expected = ids(lambda: spark.read.orc(str(files)).where(where))
     ways = {
         "auto": lambda: read(spark, files, where=where),
@@ -95,7 +95,7 @@ def check(spark: Any, files: Path, table: Path, where: str) -> str:
     for way, made in ways.items():
         assert ids(made) == expected, (where, way)
     by_format = ids(lambda: spark.read.format("orcidx").option("where", where).load(str(files)))
-    none = expected == "raises " and not by_format  # as for NULL, which Spark does not take as a condition
+    none = expected == "raises " and not by_format  # for example NULL, which Spark refuses as a condition
     assert none or by_format in (expected, "raises "), (where, "format")
     if expected == "raises ":
         return "raises"
@@ -145,7 +145,8 @@ def test_a_delete_takes_the_rows_that_spark_means(spark: Any, tmp_path: Path) ->
 
 
 def test_a_cast_that_fails_is_told_in_a_sentence(spark: Any, table: Path, files: Path) -> None:
-    """Spark raises when it folds constants, before any row is read. A delete raised Spark's own error before."""
+    """Spark raises its error when it folds constants, before any row is read. A delete and a read raise
+    ``InvalidQuery``."""
     spark.conf.set(ANSI, "true")
     for ask in (lambda text: delete(spark, table, text), lambda text: read(spark, files, where=text).collect()):
         with pytest.raises(InvalidQuery, match=r"Spark does not compute .*axb.* cannot be cast"):
@@ -171,7 +172,7 @@ def settled(spark: Any, dice: random.Random) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_random_texts(spark: Any, files: Path, tables: list[Path]) -> None:
-    """For long runs by hand, set ORCIDX_TEXTS, ORCIDX_SEED and --timeout."""
+    """For long runs by hand, ORCIDX_TEXTS, ORCIDX_SEED and --timeout can be set."""
     dice = random.Random(int(os.environ.get("ORCIDX_SEED", "2")))
     told: Counter[str] = Counter()
     for _ in range(int(os.environ.get("ORCIDX_TEXTS", "4"))):
@@ -185,8 +186,8 @@ def test_random_texts(spark: Any, files: Path, tables: list[Path]) -> None:
 
 @pytest.mark.slow
 def test_random_deletes(spark: Any, frame: Any, tables: list[Path], tmp_path: Path) -> None:
-    """After a delete, the rows for which the condition is NULL or false are left, as in Spark. For long runs by hand,
-    set ORCIDX_DELETES."""
+    """As in Spark, a delete keeps the rows for which the condition is NULL or false. For long runs by hand,
+    ORCIDX_DELETES can be set."""
     dice = random.Random(int(os.environ.get("ORCIDX_SEED", "1")))
     told: Counter[str] = Counter()
     for number in range(int(os.environ.get("ORCIDX_DELETES", "8"))):

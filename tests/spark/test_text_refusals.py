@@ -1,5 +1,5 @@
-"""Conditions that Spark's SQL reads differently from orcidx's SQL never go to orcidx's. Spark evaluates them, or they
-are refused."""
+"""Conditions that Spark's SQL and orcidx's SQL read differently. orcidx's parser never gets them. Spark evaluates them,
+or they are refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_predicates_may_hold_anything() -> None:
 
 @pytest.mark.parametrize("where", ["length(input_file_name()) > 0", "id >= 0 AND input_file_block_start() >= 0"])
 def test_the_file_that_spark_reads_is_asked_of_its_own_reader(spark: Any, tmp_path: Path, where: str) -> None:
-    """orcidx's tasks do not know the file that Spark reads. So no row was found before, or all rows."""
+    """orcidx's tasks do not know the file that Spark reads. So Spark's reader evaluates the condition, or it is
+    refused."""
     orcidx.write_table(pa.table({"id": range(5)}), tmp_path / "a.orc")
     path = str(tmp_path)
     assert spark.read.orc(path).where(where).count() == orcidx_spark.read(spark, path, where=where).count() == 5

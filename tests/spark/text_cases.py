@@ -1,4 +1,4 @@
-"""Conditions that Spark and other SQL dialects read differently, random conditions, and rows for them."""
+"""Conditions that Spark and other SQL dialects read differently, random conditions, and rows for both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = [
 
 
 def rows() -> list[tuple[Any, ...]]:
-    """Returns a row for each of ``VALUES``, with nulls, old dates and unusual numbers in the other columns."""
+    """Returns a row for each of ``VALUES``. The other columns have nulls, old dates and unusual numbers."""
     floats = [0.0, -0.0, 1.0, 1.5, float("nan"), float("inf"), None, -2.5, 4.0, 5.0]
     days = [dt.date(2020, 1 + n, 1) for n in range(6)] + [dt.date(1500, 3, 1), dt.date(1969, 12, 31), None]
     moments = [dt.timedelta(hours=n, microseconds=n * 500_000) for n in range(-6, 8)]
@@ -111,7 +111,7 @@ _TEXT_LEAVES = (
 
 
 def _quoted(dice: random.Random, value: str) -> str:
-    """Returns a string literal for ``value``, quoted in one of the ways that Spark SQL allows."""
+    """Returns a string literal for ``value``. It is quoted in a random way that Spark SQL allows."""
     kind = dice.randrange(4)
     if kind == 0 and "'" not in value:
         return f"r'{value}'"
