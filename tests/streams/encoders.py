@@ -1,7 +1,7 @@
-"""Encoders for every form of run, written from the format's specification, value by value.
+"""Encoders for every form of run. They are written from the format's specification, and encode value by value.
 
-Each returns a ``Run`` with its bytes and their values. So a property test can join any runs to a stream and knows the
-values that a decoder must return. ``Stream`` joins runs and knows the place of every value.
+Each encoder returns a ``Run`` with its bytes and the values of these bytes. So a property test can join any runs to a
+stream, and knows the values that a decoder must return. ``Stream`` joins runs, and knows the position of every value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Stream:
-    """Runs one after the other."""
+    """A sequence of runs."""
 
     runs: tuple[Run, ...]
 
@@ -76,9 +76,10 @@ class Stream:
         return [value for run in self.runs for value in run.values]
 
     def place(self, index: int) -> tuple[int, int]:
-        """Returns the place of value ``index`` as in a row index: byte of its run, values before it in the run.
+        """Returns the position of value ``index`` as a row index stores it: the byte offset of its run, and the number
+        of values before it in the run.
 
-        ``index`` may be the number of values, which means the end of the stream.
+        ``index`` may be the number of values. This is the position of the end of the stream.
         """
         firsts, offsets = [0], [0]
         for run in self.runs:
@@ -132,8 +133,8 @@ def fixed_delta(first: int, delta: int, count: int, *, signed: bool) -> Run:
 
 
 def delta(first: int, second: int, magnitudes: Sequence[int], *, signed: bool, width: int | None = None) -> Run:
-    """Encodes a DELTA run. ``second`` is the first delta. All deltas have its sign. ``magnitudes``: of the other
-    deltas."""
+    """Encodes a DELTA run. ``second`` is the first delta. All deltas have its sign. ``magnitudes`` are the absolute
+    values of the other deltas."""
     width = width or max(width_for(magnitudes), 2)  # DELTA has no code for width 1
     data = v2_header(3, width, len(magnitudes) + 2) + varint(coded(first, signed)) + varint(zigzag(wrap(second)))
     values = [wrap(first), wrap(first + second)]
@@ -149,7 +150,7 @@ class Patch:
 
 
 def patched(base: int, low: Sequence[int], patches: Sequence[Patch], *, width: int, patch_width: int) -> Run:
-    """Encodes a PATCHED_BASE run. A patched value is ``base + (low | bits << width)``. Gaps above 255 get extra
+    """Encodes a PATCHED_BASE run. A patched value is ``base + (low | bits << width)``. A gap above 255 gets additional
     entries."""
     values = list(low)
     entries = []
@@ -189,7 +190,7 @@ def byte_literals(values: Sequence[int]) -> Run:
 
 
 def encode_bytes(values: bytes) -> Stream:
-    """Encodes bytes like a writer: runs for three and more equal bytes, literals for the rest."""
+    """Encodes bytes as a writer does: three and more equal bytes as runs, and the other bytes as literals."""
     runs: list[Run] = []
     literals: list[int] = []
     i = 0
@@ -213,5 +214,6 @@ def encode_bytes(values: bytes) -> Stream:
 
 
 def encode_bits(bits: Sequence[bool]) -> Stream:
-    """Encodes bits, most significant first, in run-length encoded bytes. The values of the stream are the bytes."""
+    """Encodes bits, most significant bit first, as run-length encoded bytes. The values of the stream are these
+    bytes."""
     return encode_bytes(pack(map(int, bits), 1))

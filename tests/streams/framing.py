@@ -1,4 +1,5 @@
-"""Streams for tests, cut into pieces as a storage may deliver them, and into chunks, with positions for seeks."""
+"""Streams for tests. They are cut into pieces that a storage can return, and into chunks, and have positions for
+seeks."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ class PieceSource:
     def fetch(self, offset: int) -> memoryview:
         self.fetches += 1
         if offset > len(self.data):
-            raise CorruptFile(f"offset {offset} lies past the end of the stream")
+            raise CorruptFile(f"offset {offset} is past the end of the stream")
         end = len(self.data) if self.piece is None else offset + self.piece
-        # It returns a copy, so that a sanitizer notices reads behind its end.
+        # The result is a copy, so that a sanitizer detects reads behind its end.
         return memoryview(bytes(memoryview(self.data)[offset:end]))
 
 
 class Positions:
-    """A ``PositionIterator`` over given numbers."""
+    """A ``PositionIterator`` over the given numbers."""
 
     def __init__(self, *numbers: int) -> None:
         self.numbers = list(numbers)
@@ -64,11 +65,12 @@ def deflate(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Chopped:
-    """A stream in chunks. ``window()`` opens it, and ``position(n)`` returns the place of byte ``n`` of the content."""
+    """A stream in chunks. ``window()`` opens it, and ``position(n)`` returns the position of byte ``n`` of the
+    content."""
 
     content: bytes
     data: bytes
-    starts: tuple[tuple[int, int], ...]  # (offset of the content, offset of the chunk header) of each chunk
+    starts: tuple[tuple[int, int], ...]  # for each chunk: (offset of its content, offset of its header)
     framing: str
     piece: int | None
     native: bool = True
@@ -88,7 +90,7 @@ def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, n
     """Cuts ``content`` into chunks of ``size`` bytes.
 
     With framing NONE, the chunks are the pieces of the storage. With ZLIB, each chunk is deflated. With MIXED, deflated
-    and original chunks alternate, with empty chunks of all three kinds between them.
+    and original chunks alternate. Between them are empty chunks of all three kinds.
     """
     if framing == "NONE":
         return Chopped(content, content, (), framing, size)
@@ -104,7 +106,8 @@ def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, n
 
 
 def chunk_sizes(content: bytes, run: int) -> list[int]:
-    """Returns the chunk sizes for tests of decoders: 1, 2, 7, run - 1, run, whole, without duplicates or zeros."""
+    """Returns the chunk sizes for tests of decoders: 1, 2, 7, run - 1, run, whole. Zeros and duplicates are left
+    out."""
     return sorted({size for size in (1, 2, 7, run - 1, run, len(content)) if size > 0})
 
 

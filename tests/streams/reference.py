@@ -1,4 +1,4 @@
-"""Short and simple decoders, with which the fast decoders are compared on arbitrary bytes."""
+"""Short and simple decoders. Tests compare the fast decoders with them on arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streams.encoders import WIDTHS, wrap
 
 
 class Broken(Exception):
-    """Raised if the bytes break the format, or end inside a run."""
+    """Raised if the bytes do not follow the format, or end inside a run."""
 
 
 def unzigzag(value: int) -> int:
@@ -118,7 +118,7 @@ RUNS: dict[str, Callable[[Bytes, bool], list[int]]] = {"v1": v1_run, "v2": v2_ru
 
 
 def decode(form: str, data: bytes, signed: bool = False) -> tuple[list[int], bool]:
-    """Returns all values up to the end or the first broken run, and whether the end was reached."""
+    """Returns all values up to the end or the first broken run, and whether the decoder reached the end."""
     source = Bytes(data)
     values: list[int] = []
     while source.at < len(data):

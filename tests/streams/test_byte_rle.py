@@ -1,4 +1,4 @@
-"""ByteRle, BooleanRle and RawBytes, compared with lists of values."""
+"""Compares ByteRle, BooleanRle and RawBytes with lists of values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_bits_any_order(stream: Stream, framing: str, data: st.DataObject) -> No
         else:
             at = data.draw(st.integers(0, len(bits)))
             index, bit = divmod(at, 8)
-            if verb == "seek 8" and bit == 0 and index:  # the same place as bit 8 of the byte before
+            if verb == "seek 8" and bit == 0 and index:  # the same position as bit 8 of the previous byte
                 index, bit = index - 1, 8
             byte, consumed = stream.place(index)
             reader.seek(Positions(*chopped.position(byte), consumed, bit))
@@ -120,7 +120,7 @@ def test_reading_bits_leaves_the_others() -> None:
 @settings(max_examples=300)
 @given(content=st.binary(max_size=300), chunk=st.sampled_from([1, 7, 1000]), framing=FRAMINGS)
 def test_noise_reads_as_the_reference_reads_it(content: bytes, chunk: int, framing: str) -> None:
-    # A literal run that ends early gives the values that are there, so only whole runs are compared.
+    # If a literal run ends early, its existing values are returned. The comparison is only for whole runs.
     expected, _ = decode("bytes", content)
     reader = ByteRle(chop(content, chunk, framing).window())
     assert read(reader, len(expected)) == expected
@@ -199,7 +199,7 @@ def test_text_that_is_not_ascii_shows_wherever_it_is(strange: int | None, size: 
     content = bytearray(b"x" * 1001)
     if strange is not None:
         content[strange] = 0x80
-    content[1000] = 0xFF  # after the bytes that are read
+    content[1000] = 0xFF  # this byte is after the bytes that are read
     out = np.full(1001, 7, np.uint8)
     reader = RawBytes(chop(bytes(content), size, framing).window())
     assert reader.read_text(out, 1000) == (strange is None)

@@ -1,5 +1,5 @@
-"""Chunks that other threads decompress ahead. Bytes, errors, counters and requests are the same as for the reader
-alone."""
+"""Chunks that other threads decompress ahead. Bytes, errors, counters and requests are the same as without other
+threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def never(_: ChunksAhead) -> None:
 
 
 def at_once(chunks: ChunksAhead) -> None:
-    """Another thread decompresses all staged chunks before the reader continues."""
+    """Lets another thread decompress all staged chunks before the reader continues."""
     helper = threading.Thread(target=lambda: all(iter(lambda: chunks.help(3), False)))
     helper.start()
     helper.join()
@@ -43,7 +43,7 @@ def text(random: np.random.Generator, size: int) -> bytes:
 
 
 def usual(random: np.random.Generator, count: int) -> tuple[bytes, bytes]:
-    """Returns the content and the stream of full blocks, of which the last one is shorter."""
+    """Returns the content and the stream. All blocks are full, except the last one."""
     parts = [text(random, BLOCK) for _ in range(count - 1)] + [text(random, 77)]
     return b"".join(parts), b"".join(compressed(deflate(part)) for part in parts)
 
@@ -80,7 +80,7 @@ def opened(
     most: int = 8,
     codec: object = None,
 ) -> Window:
-    """Opens a window with chunks ahead. ``on``: the next chunks are decompressed before they are read."""
+    """Opens a window with chunks ahead. If ``on`` is True, the next chunks are decompressed before they are read."""
     zlib = open_codec(CompressionKind.ZLIB)
     window = Window(source, zlib, BLOCK, name="DATA")
     if ask is not None:
@@ -93,8 +93,8 @@ def opened(
 
 
 def outcome(window: Window, sizes: list[int], *, looks: bool = False) -> list[object]:
-    """Reads ``sizes`` bytes at a time, or skips bytes if a size is negative. Returns the results, the error that ends
-    them, and the work."""
+    """Reads ``sizes`` bytes at a time. A negative size skips bytes. Returns the results, the error that ends the reads,
+    and the work."""
     data = RawBytes(window)
     found: list[object] = []
     try:
@@ -148,7 +148,7 @@ def test_whatever_chunks_are(rng: np.random.Generator) -> None:
 
 
 class Pieces:
-    """A stream in a local file. Its pieces share one buffer."""
+    """A stream in a local file. All its pieces are read into one buffer."""
 
     def __init__(self, path: Path, stream: bytes) -> None:
         self.path = path
@@ -170,7 +170,7 @@ class Pieces:
 
 @pytest.mark.parametrize("step", [500, 1100, 3000, 7900])
 def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The requests are the same, whichever thread decompresses the chunks."""
+    """The requests are the same if the reader or another thread decompresses the chunks."""
     pool = ThreadPoolExecutor(3)
     helpers: list[Future[bool]] = []
 
@@ -192,7 +192,7 @@ def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Genera
 
 @pytest.mark.parametrize("ask", [never, at_once])
 def test_seeks(ask: Ask, rng: np.random.Generator) -> None:
-    """The reader seeks forward to chunks that are decompressed, or are not, and back."""
+    """The reader seeks forward, to chunks that are decompressed and to chunks that are not. It also seeks backward."""
     content, stream = usual(rng, 40)
     starts, at = [], 0
     while at < len(stream):
@@ -211,7 +211,8 @@ def test_seeks(ask: Ask, rng: np.random.Generator) -> None:
 
 
 def test_others_take_part(rng: np.random.Generator) -> None:
-    """Other threads find the staged chunks, at most ``most`` of them, until the reader drops them."""
+    """Other threads can decompress the staged chunks until the reader drops these chunks. At most ``most`` chunks are
+    staged."""
     content, stream = usual(rng, 40)
     asked: list[ChunksAhead] = []
     window = opened(PieceSource(stream), asked.append, most=8)
@@ -301,8 +302,7 @@ def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
 def test_a_thread_that_does_not_run_is_not_waited_for(
     stuck: tuple[NativeCodec, threading.Event, threading.Event], rng: np.random.Generator
 ) -> None:
-    """The reader decompresses the chunk of a thread that is blocked. This thread may continue after everything is
-    done."""
+    """The reader decompresses the chunk of a blocked thread. This thread may continue after the reader is done."""
     codec, begun, go_on = stuck
     content, stream = usual(rng, 40)
     helpers: list[threading.Thread] = []

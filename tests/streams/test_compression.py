@@ -1,4 +1,4 @@
-"""Codecs: every kind, native and Python code, damage, decompression bombs, and whole blobs of chunks."""
+"""Codecs: every kind, in native code and in Python, damage, decompression bombs, and series of chunks."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_truncated_anywhere(kind: str, native: bool) -> None:
             got = decompressed(codec, chunk[:end], 1 << 18)
         except CorruptFile:
             continue
-        # An LZ4 block has no end mark, and an empty zstd stream has no frame. So there may be fewer bytes, but no
-        # others.
+        # An LZ4 block has no end mark, and an empty zstd stream has no frame. So the result can have fewer bytes, but
+        # no wrong bytes.
         assert len(got) < len(TEXT)
         assert TEXT.startswith(got)
         assert kind == "LZ4" or end == 0
@@ -109,7 +109,7 @@ def test_zstd_frames(native: bool) -> None:
     ("kind", "chunk"),
     [
         ("SNAPPY", b"\xff\xff\xff\xff\x0f\x00"),  # declares 4 GiB
-        ("ZSTD", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\x7f\x01\x00\x00"),  # declares 2**63 - 1 bytes
+        ("ZSTD", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\x7f\x01\x00\x00"),  # claims a size of 2**63 - 1 bytes
         ("LZO", b"\x00" + b"\x00" * 200_000 + b"\x01"),
         ("LZ4", b"\xf0" + b"\xff" * 200_000),
     ],
@@ -130,7 +130,7 @@ def test_bombs(kind: str, native: bool) -> None:
 def test_an_lz4_chunk_that_begins_like_a_length_is_decompressed_whole() -> None:
     data = b"\x7f" * 12 + bytes(range(0, 160, 2))
     chunk = bytes(cramjam.lz4.compress_block(data, store_size=False))
-    assert int.from_bytes(chunk[:4], "little") < 1 << 18  # the library would take these bytes for a length
+    assert int.from_bytes(chunk[:4], "little") < 1 << 18  # the library could read these bytes as a length
     out = bytearray(1 << 18)
     assert open_codec(4).decompress_into(chunk, out) == len(data)
     assert out[: len(data)] == data
@@ -193,18 +193,18 @@ def test_kinds() -> None:
 
 
 def test_libraries_are_called_without_the_gil() -> None:
-    """On Linux, the wheels export their C functions. Elsewhere, their Python functions are used."""
+    """On Linux, the wheels export C functions. On other systems, their Python functions are used."""
     for kind in ("ZLIB", "ZSTD"):
         native = codec_of(kind, True).native
         if native is None:
-            pytest.skip(f"the library of {kind} exports no C functions here")
+            pytest.skip(f"the library of {kind} exports no C functions on this system")
         assert native.library in ("deflate", "zstd")
         assert codec_of(kind, False).native is None
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or sys.version_info >= (3, 14),
-    reason="only here it is certain which packages are installed and export their C functions",
+    reason="only for these systems, the installed packages and their C functions are known",
 )
 def test_the_fastest_libzstd_is_called() -> None:
     names = ("ZSTD_createDCtx", "ZSTD_decompressDCtx")
@@ -230,10 +230,10 @@ def test_every_libzstd_that_is_installed() -> None:
 
 @pytest.mark.parametrize("kind", ["ZLIB", "ZSTD"])
 def test_one_chunk_is_read_in_one_call(kind: str, rng: np.random.Generator) -> None:
-    """If one call cannot read the chunk, the slow path reads it and says what is wrong."""
+    """If one call cannot read the chunk, the slow code reads it, or raises an error that says what is wrong."""
     codec, slow = codec_of(kind, True), codec_of(kind, False)
     if codec.native is None:
-        pytest.skip("the library exports no functions")
+        pytest.skip("the library exports no C functions")
     data = bytes(rng.integers(0, 4, 3000, np.uint8))
     chunk = COMPRESS[kind](data)
     packed = (len(chunk) << 1).to_bytes(3, "little") + chunk
@@ -260,7 +260,7 @@ def test_framed_blobs(native: bool) -> None:
     assert read_framed(blob, codec, 100, name="footer") == b"abcdef"
     assert read_framed(b"", codec, 100, name="footer") == b""
     assert read_framed(memoryview(b"as it is"), None, 0, name="footer") == b"as it is"
-    ends = {8, 11, 17, 20, 25}  # chunks end here, so a cut at these places leaves a valid, shorter blob
+    ends = {8, 11, 17, 20, 25}  # chunks end at these places, so a cut there leaves shorter but valid data
     assert read_framed(blob[:11], codec, 100, name="footer") == b"abc"
     for end in set(range(1, len(blob))) - ends:
         with pytest.raises(CorruptFile, match=r"inside a chunk header|past the end") as error_info:

@@ -1,4 +1,4 @@
-"""Decimals whose varints have every mixture of sizes. The runs of their scales are used as a whole, or must be
+"""Decimals whose varints have every mixture of sizes. The runs of their scales are evaluated as a whole, or are
 decoded."""
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ RUNS: dict[str, Callable[[int, int], list[encoders.Run]]] = {
 
 
 class Column:
-    """The two streams of a column. ``piece``: how many bytes the storage returns at a time."""
+    """The two streams of a column. ``piece`` is the number of bytes that the storage returns at a time."""
 
     def __init__(self, numbers: Sequence[int], runs: Sequence[encoders.Run], *, version: int = 2) -> None:
         self.numbers = numbers
@@ -173,7 +173,7 @@ def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) 
 @pytest.mark.parametrize("precision", [1, 2, 9, 18])
 @pytest.mark.parametrize("form", ["same", "decoded"])
 def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
-    """Larger numbers are refused, including numbers of more than 128 bits."""
+    """Numbers that are larger are refused, including numbers of more than 128 bits."""
     largest = 10**precision - 1
     fit = [largest, -largest, 0] * 20
     assert read_narrow(Column(fit, RUNS[form](60, SCALE)).open(None), [60], precision=precision) == fit
@@ -194,7 +194,7 @@ def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
 @pytest.mark.parametrize("form", ["same", "decoded"])
 @pytest.mark.parametrize("size", [2, 8, 9, 10, 16, 19])
 def test_small_numbers_in_more_bytes_than_they_need(form: str, size: int) -> None:
-    """Such numbers are read to 64 bits and to 128 bits, because ORC Java and ORC C++ read them, too."""
+    """Such numbers are read as 64 bits and as 128 bits. ORC Java and ORC C++ read them too."""
     numbers = [0, 1, -1, 63, -64] * 12
     column = Column(numbers, RUNS[form](60, SCALE))
     for at in range(0, 60, 3):
@@ -220,7 +220,8 @@ def test_64_bits_that_do_not_fit() -> None:
 
 
 def test_sizes_that_change_within_a_block(rng: np.random.Generator) -> None:
-    """Series of values of one size. Their lengths are below, equal to and above a block of 64 bytes."""
+    """The numbers are series of values of the same size. The series are shorter than, as long as, and longer than a
+    block of 64 bytes."""
     numbers: list[int] = []
     for length in (1, 3, 4, 5, 31, 32, 33, 63, 64, 65, 66, 129):
         for bits in (7, 14, 7, 21, 14, 56, 61, 7):

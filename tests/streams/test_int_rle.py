@@ -1,4 +1,4 @@
-"""IntRle: encoded runs are decoded to the same values. Skips move as far as reads, and seeks can go to every value.
+"""IntRle. Encoded runs are decoded to the same values. Skips move as far as reads, and seeks can go to every value.
 Damage is refused, and random bytes never crash the process."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_what_is_encoded_comes_back(version: int, signed: bool, data: st.DataObj
 @settings(max_examples=40)
 @given(data=st.data())
 def test_skips_and_seeks_anywhere(version: int, signed: bool, data: st.DataObject) -> None:
-    """Reads, skips and seeks in any order, also backwards, give the values of the list."""
+    """Reads, skips and seeks in any order, also backwards, return the values of the list."""
     stream = data.draw(streams(version, signed))
     content, values = stream.data, stream.values
     size = data.draw(st.sampled_from(chunk_sizes(content, len(stream.runs[0].data))))
@@ -131,8 +131,8 @@ def test_truncation_anywhere_is_refused(version: int, data: st.DataObject) -> No
 
 
 def many_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
-    """Returns short and long runs of every kind in random order, as in a random column. Values have up to ``bits``
-    bits."""
+    """Returns short and long runs of every kind in random order, as in a column of random values. Values have up to
+    ``bits`` bits."""
 
     def some(count: int, most: int = bits) -> list[int]:
         drawn = [int(rng.integers(0, 2**63)) >> (63 - int(rng.integers(0, most + 1))) for _ in range(count)]
@@ -161,7 +161,7 @@ def many_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("bits", [1, 4, 7, 14, 20, 29, 31, 40, 62])
 def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signed: bool) -> None:
-    """The kernels that take run after run agree with the runs by themselves, wherever they stop."""
+    """The kernels that decode a series of runs return the same values as kernels for single runs, at any step size."""
     stream = many_runs(rng, signed, bits)
     count = len(stream.values)
     for size, framing in ((len(stream.data), "NONE"), (len(stream.data), "ZLIB"), (1000, "MIXED")):
@@ -177,8 +177,8 @@ def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signe
 
 
 def many_v1_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
-    """Returns literals with varints of many lengths, and runs between them. Values have up to ``bits`` bits, so some
-    streams fit into 32 bits."""
+    """Returns literals with varints of many lengths, and runs between them. Values have up to ``bits`` bits, so the
+    values of some streams fit into 32 bits."""
     runs: list[Run] = []
     for _ in range(300):
         wide = int(rng.integers(1, bits + 1))
@@ -196,7 +196,7 @@ def many_v1_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("bits", [6, 7, 13, 14, 20, 21, 28, 31, 40, 56, 62])
 def test_runs_of_version_1_in_a_row(rng: np.random.Generator, bits: int, signed: bool) -> None:
-    """The kernels that take run after run agree with the runs by themselves, wherever they stop."""
+    """The kernels that decode a series of runs return the same values as kernels for single runs, at any step size."""
     stream = many_v1_runs(rng, signed, bits)
     count = len(stream.values)
     for size, framing in ((len(stream.data), "NONE"), (len(stream.data), "ZLIB"), (1000, "MIXED"), (97, "NONE")):
@@ -233,7 +233,7 @@ def test_long_varints_among_short_ones_of_version_1(size: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
 def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
-    """Stores that bypass the caches write every byte of the output, wherever it begins, and no byte outside of it."""
+    """Stores that bypass the caches write every byte of the output, at any alignment, and no byte outside of it."""
     if version == 2:
         stream = many_runs(rng, True, 20)
     else:
@@ -253,7 +253,7 @@ def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, versi
 
 NOISE = st.one_of(
     st.binary(max_size=300),
-    # headers of every form of run, so that more than the first byte is decoded
+    # headers of every form of run, so that decoders read more than the first byte
     st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=8).map(
         lambda parts: b"".join(bytes([head]) + tail for head, tail in parts)
     ),
@@ -327,7 +327,7 @@ def test_bad_positions_are_refused() -> None:
     reader.seek(Positions(len(chopped.data), 0, 0))  # the end of the stream is a valid position
     with pytest.raises(CorruptFile):
         read(reader, 1)
-    reader.seek(Positions(0, len(stream.data), 0))  # the end of a chunk is a valid position, too
+    reader.seek(Positions(0, len(stream.data), 0))  # the end of a chunk is also a valid position
     reader.seek(Positions(0, 0, 99))
     assert read(reader, 1) == [99]
 
@@ -348,7 +348,7 @@ def test_the_caller_is_checked() -> None:
 
 
 def test_skipping_runs_reads_headers_only() -> None:
-    """A skip in an uncompressed stream fetches only the pieces in which headers are."""
+    """A skip in an uncompressed stream fetches only the pieces that contain headers."""
     run = encoders.direct(list(range(512)), signed=False, width=64)
     source = PieceSource(run.data * 50, 64)
     reader = IntRle(Window(source, None, 0, name="DATA"), version=2, signed=False)

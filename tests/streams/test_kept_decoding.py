@@ -1,5 +1,5 @@
-"""Values that are filtered while they are decoded. With a mask, each kernel returns the kept part of the values that it
-returns without a mask. It refuses the same streams with the same messages, and then continues at the same position."""
+"""Values that are filtered while they are decoded. With a mask, each kernel returns those values that the mask keeps.
+It refuses the same streams as without a mask, with the same messages, and continues at the same position."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SHARES = (0.0, 0.001, 0.02, 0.3, 0.8, 0.97, 1.0)
 
 Bytes = npt.NDArray[np.uint8]
 Reader = tuple[Callable[[int], Any], Callable[[Bytes, int], Any]]
-"""Two functions. The first reads a number of values. The second reads a value for each byte of a mask, and returns the
+"""Two functions. The first reads a number of values. The second gets a mask with a byte for each value, and returns the
 values that the mask keeps."""
 
 
 def masked(rng: np.random.Generator, rows: int) -> Bytes:
-    """Returns a mask that keeps scattered rows. Sometimes a range of rows is kept or dropped as a whole."""
+    """Returns a mask that keeps scattered rows. In some masks, a range of rows is kept or dropped as a whole."""
     mask = rng.random(rows) < rng.choice(SHARES)
     if rows and rng.random() < 0.4:
         first, last = sorted(rng.integers(0, rows + 1, 2))
@@ -176,8 +176,8 @@ def damaged(rng: np.random.Generator, data: bytes) -> bytes:
 
 
 def stream_of(name: str, rng: np.random.Generator, count: int, *, whole: bool) -> Callable[[int | None], Reader]:
-    """Returns a function that opens a random stream of ``count`` values. Unless ``whole`` is set, the second half of
-    the bytes is missing."""
+    """Returns a function that opens a random stream of ``count`` values. If ``whole`` is False, the second half of the
+    bytes is missing."""
     if name == "decimals":
         return decimal_stream(rng, count, whole=whole)
     if name == "floats":
@@ -241,7 +241,7 @@ def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Gene
 @pytest.mark.parametrize("share", [0.999, 0.9])
 @pytest.mark.parametrize("at", [0, 16, 8])
 def test_decimals_that_go_past_the_caches(rng: np.random.Generator, share: float, at: int) -> None:
-    """If the output begins at the start of a cache line, whole lines are stored past the caches."""
+    """If the output begins at the start of a cache line, stores of whole lines bypass the caches."""
     rows = 80_001
     data = varints(rng, rows, range(1, 50))
     scales = [encoders.fixed_delta(2, 0, 512, signed=True)] * (rows // 512 + 1)

@@ -1,4 +1,4 @@
-"""Numbers are decoded to the same values without short cuts. The tests run in separate processes, because short cuts
+"""Without short cuts, numbers are decoded to the same values. The tests run in separate processes, because short cuts
 are selected when modules are loaded.
 
 The short cuts are code for processors with AVX2 and BMI2, the compiler's 128-bit integers, and code for runs of equal
@@ -37,7 +37,7 @@ INTEGERS = (
     [("ORCIDX_SIMD", (*DECIMALS, *INTEGERS, "streams/test_wide_numbers.py")), ("ORCIDX_RUNS", DECIMALS)],
 )
 def test_without_a_short_cut(switch: str, tests: tuple[str, ...]) -> None:
-    # With -P, Python does not import the checkout instead of an installed package.
+    # With -P, Python imports the installed package, not the checkout.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", *(str(TESTS / name) for name in tests)]
     environment = {**os.environ, switch: "none"}
     done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)

@@ -25,7 +25,7 @@ LEAST, MOST = -(1 << 127), (1 << 127) - 1
 
 
 def rescaled(number: int, scale: int, *, to: int, precision: int, rounding: str) -> int | type[OrcidxError]:
-    """Returns a decimal at another scale, or the error."""
+    """Returns a decimal with another scale, or the type of the error."""
     if not -38 <= scale <= 38:
         return CorruptFile
     if scale <= to:

@@ -1,4 +1,4 @@
-"""Window: chunks of every kind, positions, counters, and streams that break the framing."""
+"""Window: chunks of every kind, positions, counters, and streams whose chunks do not follow the format."""
 
 from __future__ import annotations
 
@@ -100,13 +100,14 @@ def test_the_offset_is_that_of_the_chunk() -> None:
 
 
 def test_legal_oddities() -> None:
-    # An original chunk is longer than the block, bytes follow the deflate end, and one byte follows the last chunk.
+    # The original chunk is longer than a block. In the second chunk, bytes follow the end of the deflate data. A single
+    # byte follows the last chunk.
     data = original(bytes(range(12))) + compressed(deflate(b"xyz") + b"junk") + b"\x05"
     source = window(data, block_size=20)
     assert read(source, 15) == bytes(range(12)) + b"xyz"
     source = window(original(bytes(range(200))) + original(b"end"), block_size=5, piece=3)
     assert read(source, 203) == bytes(range(200)) + b"end"
-    # The compressed chunk has the maximum length, that of a block.
+    # The compressed chunk has the maximum length, which is the block size.
     deflated = bytes([1, 95, 0, 160, 255]) + bytes(range(95))  # deflate without compression
     assert read(window(compressed(deflated), block_size=100), 95) == bytes(range(95))
 
@@ -145,7 +146,7 @@ def test_seeking_to_an_end_and_past_it() -> None:
     source.skip(0)
     with pytest.raises(CorruptFile, match="ends before"):
         read(source, 1)
-    source.seek(len(data), 65536)  # some C++ writers store this (ORC-1711); it is legal if nothing is read
+    source.seek(len(data), 65536)  # some C++ writers store this position (ORC-1711); it is valid if nothing is read
     for chunk, within in ((len(data) + 1, 0), (-1, 0), (0, -1), (0, 4), (6, 4), (0, 2**70), (2**70, 0), (1, 5)):
         with pytest.raises(CorruptFile):
             source.seek(chunk, within)
@@ -171,7 +172,7 @@ def test_skipping_stored_chunks_reads_only_their_headers() -> None:
 
 
 def test_plain_bytes_are_read_where_they_lie() -> None:
-    """Without a codec, there is one fetch. Seeks within the fetched bytes need no further fetch."""
+    """Without a codec, the stream is fetched once. Seeks within the fetched bytes need no further fetch."""
     content = np.random.default_rng(1).bytes(100_000)
     source = PieceSource(content)
     stream = Window(source, None, 0, name="DATA")
@@ -234,7 +235,7 @@ def test_a_source_that_lies() -> None:
 
 
 def test_bytes_that_follow_the_stream_are_not_part_of_it() -> None:
-    """A source may return more bytes than the stream has, such as a slice of a larger read."""
+    """A source may return more bytes than the stream has, for example if it returns a slice of a larger read."""
 
     class Longer(PieceSource):
         @property
@@ -249,7 +250,7 @@ def test_bytes_that_follow_the_stream_are_not_part_of_it() -> None:
 
 
 def test_threads_share_a_codec() -> None:
-    """Each call has a context of its own, so windows of one codec can decompress in several threads at once."""
+    """Each call has its own context, so windows of one codec can decompress in several threads at once."""
     for kind in ("ZLIB", "ZSTD"):
         codec = open_codec(CompressionKind[kind])
         assert codec is not None
@@ -273,7 +274,8 @@ def test_threads_share_a_codec() -> None:
 
 
 def test_garbage_collection_of_a_window_in_a_cycle() -> None:
-    """The exporter must not be cleared while its buffer is held. The autouse fixture notices "Exception ignored"."""
+    """The object that exported a buffer must not be cleared while the buffer is in use. The autouse fixture finds
+    "Exception ignored" in the output."""
 
     class Node:
         pass
@@ -288,8 +290,8 @@ def test_garbage_collection_of_a_window_in_a_cycle() -> None:
 
 
 class FillingSource(PieceSource):
-    """A source that also reads directly into buffers, at most ``most`` bytes or nothing. ``filled`` counts the
-    bytes."""
+    """A source that also reads directly into buffers. It fills at most ``most`` bytes at a time, or nothing. ``filled``
+    counts the bytes."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__(data, 1000)
@@ -332,8 +334,8 @@ def test_stored_bytes_go_straight_to_their_place(most: int) -> None:
 @pytest.mark.parametrize("most", [1 << 30, 5000])
 @pytest.mark.parametrize("lengths", [[1000] * 60, [1000, 999, 1000, 1001, 0, 7] * 8, [2500] * 9], ids=str)
 def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], most: int) -> None:
-    """The window assumes lengths of the next chunks. Results are right even if lengths change, or compressed and empty
-    chunks come between."""
+    """The window assumes that the next chunks have the same length. The values are right even if lengths change, or if
+    there are compressed and empty chunks between them."""
     content = bytes(range(256)) * 250
     for every in (0, 2, 5, 17):
         data, plain_bytes = b"", b""
@@ -352,7 +354,7 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
         opened.seek(0)
         assert read(opened, len(plain_bytes)) == plain_bytes
         if every == 0 and most > 5000:
-            # Both reads count, except for the first chunks and where lengths change.
+            # Both reads fill buffers directly, except for the first chunks and for changed lengths.
             assert source.filled > len(plain_bytes)
         cut = Window(FillingSource(data[:-1], most), open_codec(CompressionKind.ZLIB), 1000, name="DATA")
         with pytest.raises(CorruptFile, match="past the end"):
@@ -361,7 +363,7 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
 
 @pytest.mark.parametrize("shift", range(3))
 def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> None:
-    """At the place where the next header was expected, there are bytes of a chunk that look like a header."""
+    """At the expected position of the next header, there are bytes of a chunk that look like a header."""
     content = (bytes([1, 0, 0]) * 20_000)[shift:]
     data, at = b"", 0
     for length in [1000] * 20 + [500] + [1000] * 20:
@@ -374,8 +376,8 @@ def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> 
 
 
 def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
-    """A read starts at every place in a chunk, and whole chunks follow. Then the window seeks back into a chunk that
-    was never in its buffer."""
+    """A read starts at every position in a chunk, and continues with whole chunks. Then the window seeks back to a
+    chunk that was never in its buffer."""
     content = bytes(range(256)) * 40
     parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]
     data = b"".join(
@@ -398,8 +400,8 @@ def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("codec", ["ZLIB", "ZSTD"])
 def test_room_behind_a_block_allows_no_more_than_a_block(codec: str, native: bool) -> None:
-    """A chunk that is decompressed directly into its place may have at most the block size, however many bytes are
-    wanted. No bytes behind it are changed."""
+    """A chunk that is decompressed directly into the output may have at most the block size, even if more bytes are
+    requested. No bytes after it are changed."""
     squeeze = deflate if codec == "ZLIB" else zstandard.ZstdCompressor().compress
     content = np.random.default_rng(5).integers(0, 40, 160_000).astype(np.uint8).tobytes()
     parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]

@@ -1,4 +1,4 @@
-"""The independent reference decoder reads what the encoders of runs and chunks write, from every position."""
+"""The encoders of runs and chunks. An independent reference decoder reads their output, from every position."""
 
 from __future__ import annotations
 
@@ -176,4 +176,4 @@ def test_chunks_come_back_and_every_place_is_found(rng, codec, block):
                 rest = read_framed(found[chunk:], open_codec(compression_kind(codec)), block, name="DATA")
                 assert rest[within:] == data[place:]
                 if data:
-                    assert chunk < len(found), "no position at the very end of a stream (trino#20164)"
+                    assert chunk < len(found), "no position is the end of a stream (trino#20164)"
