@@ -32,11 +32,12 @@ import org.apache.orc.Reader;
 import org.apache.orc.RecordReader;
 import org.apache.orc.TypeDescription;
 
-/** Rows of a file as ORC's Java reads them: whole, from rows sought through the row index, and pruned by predicates. */
+/** Rows of a file as ORC Java reads them: all rows, rows after a seek by the row index, and rows left by predicates. */
 public class OrcRows {
     /**
-     * Answers the questions of a file, a line each, into {@code target}: "all"; "seek" with row numbers; "where" with
-     * column, operator, type and literals. Each answer is a line "=" and one line a row.
+     * Reads a file for each line of {@code questions}, and writes the rows to {@code target}. A line is "all", or "seek"
+     * with row numbers, or "where" with column, operator, type and literals. Its result is a line "=", and then one line
+     * for each row.
      */
     public static void dump(String path, String target, String questions) throws Exception {
         TimeZone before = TimeZone.getDefault();
@@ -67,7 +68,8 @@ public class OrcRows {
             options.searchArgument(argument(question), new String[] {question[1]});
         }
         if (question[0].equals("seek") && reader.getSchema().getFieldNames().contains("row")) {
-            // Without an argument Java fails to seek in files with bloom filters, its own too: NullPointerException.
+            // Without a search argument, Java cannot seek in files with bloom filters, not even in its own files. It
+            // raises a NullPointerException.
             String[] all = {"where", "row", "!<", "LONG", String.valueOf(Long.MIN_VALUE)};
             options.searchArgument(argument(all), new String[] {"row"});
         }

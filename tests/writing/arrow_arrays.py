@@ -1,4 +1,4 @@
-"""A short array of every Arrow type, and of layouts that are nested in each other."""
+"""Short arrays of every Arrow type, and of layouts that are nested in each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ARRAYS", "NOT_WRITTEN", "OwnType", "stored"]
 
 
 class OwnType(pa.ExtensionType):
-    """A user's type. pyarrow itself gives it no hash."""
+    """An extension type of a user. pyarrow does not define a hash for it."""
 
     def __init__(self, storage: pa.DataType) -> None:
         super().__init__(storage, "orcidx.tests.own")
@@ -151,7 +151,7 @@ NOT_WRITTEN = {
 
 
 def stored(value: Any) -> Any:
-    """Returns a value as it is stored, without the extension type."""
+    """Returns a value as it is stored, without its extension type."""
     if value is None:
         return None
     if isinstance(value, pa.ExtensionScalar | pa.UnionScalar | pa.RunEndEncodedScalar):

@@ -1,7 +1,6 @@
-"""Checks that orcidx, pyarrow, pyorc and ORC Java read the same table: as a whole, from row groups, and with
-predicates.
+"""Checks that orcidx, pyarrow, pyorc and ORC Java read the same table as a whole, from row groups, and with predicates.
 
-Run the long check by hand: ``PYTHONPATH=.:tests python tests/writing/four_readers.py --tables 2000 --seed 1``.
+The long check is started by hand: ``PYTHONPATH=.:tests python tests/writing/four_readers.py --tables 2000 --seed 1``.
 ``test_four_readers.py`` runs short checks.
 """
 
@@ -50,7 +49,7 @@ NANOSECONDS = {"timestamp_unit": "ns"}
 
 
 def check_whole(data: bytes, expected: list[str]) -> None:
-    """Checks that orcidx, pyarrow and pyorc read these rows."""
+    """Checks that orcidx, pyarrow and pyorc read these rows from the file."""
     with orcidx.open(data) as file:
         found = file.read(**NANOSECONDS)
         found.validate(full=True)
@@ -62,7 +61,8 @@ def check_whole(data: bytes, expected: list[str]) -> None:
 
 
 def group_starts(data: bytes) -> list[int]:
-    """Returns the first row of every row group of the file, in descending order, which tests positions best."""
+    """Returns the first row of every row group of the file. The order is descending, so that readers must seek by
+    positions."""
     with orcidx.open(data) as file:
         starts, at = [], 0
         for stripe in file.stripes:
@@ -72,8 +72,8 @@ def group_starts(data: bytes) -> list[int]:
 
 
 def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with_pyorc: bool = True) -> None:
-    """Checks the rows that orcidx and pyorc return after a seek. ``starts``: the first rows of row groups. From each of
-    these rows, orcidx reads up to three rows, and pyorc reads one."""
+    """Checks the rows that orcidx and pyorc return after a seek. ``starts`` has the first rows of row groups. From each
+    of them, orcidx reads up to three rows, and pyorc reads one row."""
     with orcidx.open(data) as file:
         for start in starts:
             stop = min(start + 3, len(expected))
@@ -86,7 +86,8 @@ def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with
 
 
 def seekable(data: bytes) -> bool:
-    """Whether C++ can skip rows. It cannot in a text column without values, not even in its own files."""
+    """Whether ORC C++ can skip rows of the file. In a text column without values, it cannot skip rows, not even in its
+    own files."""
     texts = {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
     with orcidx.open(data) as file:
         columns = [stripe_statistics(file.tail, node) for node in file._reader.root.walk() if node.kind in texts]
@@ -96,7 +97,7 @@ def seekable(data: bytes) -> bool:
 
 
 def own_leaf(leaf: Leaf, kind: str, zone: str | None) -> Leaf:
-    """Returns the leaf with literals in the form that orcidx takes."""
+    """Returns the leaf with literals in the form that orcidx accepts."""
     if kind == "DATE":
         return replace(leaf, literals=tuple(np.datetime64(value, "D") for value in leaf.literals))
     if kind == "TIMESTAMP":
@@ -108,7 +109,7 @@ def own_leaf(leaf: Leaf, kind: str, zone: str | None) -> Leaf:
 
 
 def pyorc_predicate(leaf: Leaf, type_: Any) -> Any:
-    """Returns the predicate for pyorc, or None if pyorc does not have it."""
+    """Returns the predicate for pyorc, or None if pyorc has no such predicate."""
     kinds = {
         "bool": "BOOLEAN", "int8": "BYTE", "int16": "SHORT", "int32": "INT", "int64": "LONG", "uint8": "SHORT",
         "uint16": "INT", "uint32": "LONG", "halffloat": "FLOAT", "float": "FLOAT", "double": "DOUBLE",
@@ -142,19 +143,19 @@ def pyorc_predicate(leaf: Leaf, type_: Any) -> Any:
 
 
 class Checker:
-    """Checks tables and counts the checks. Without ``java``, it uses the other three readers."""
+    """Checks tables, and counts the checks. Without ``java``, it uses the other three readers."""
 
     def __init__(self, java: OrcJava | None) -> None:
         self.java = java
         self.tally: Counter[str] = Counter()
 
     def check(self, table: pa.Table, options: dict[str, Any], rng: np.random.Generator, predicates: int = 6) -> None:
-        """Writes a table and checks it with each reader. If a reader returns a wrong result, raises an
+        """Writes a table, and checks it with each reader. If a reader returns a wrong result, raises an
         ``AssertionError`` that names this reader."""
         self.check_file(written(table, **options), table, rng, predicates)
 
     def check_file(self, data: bytes, table: pa.Table, rng: np.random.Generator, predicates: int = 6) -> None:
-        """Checks a file that must have these rows, however it was made."""
+        """Checks that all readers read these rows from the file. Any writer may have written it."""
         expected = arrow_rows(table)
         check_whole(data, expected)
         starts = group_starts(data)
@@ -179,7 +180,7 @@ class Checker:
     def _ask_own(self, data: bytes, table: pa.Table, leaf: Leaf, kind: str, wanted: list[int]) -> None:
         type_ = table.schema.field(leaf.path[0]).type
         zone = type_.tz if pa.types.is_timestamp(type_) else None
-        # In small files, bloom filters are larger than the data, so they would not be used.
+        # In small files, bloom filters are larger than the data, so they are not used by default.
         with orcidx.open(data) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
             scan = file.scan(["row"], own_leaf(leaf, kind, zone))
             found = scan.to_table().column("row").to_pylist()
@@ -207,14 +208,14 @@ class Checker:
 
     def _check_pruned(self, who: str, leaf: Leaf, rows: list[str], expected: list[str], wanted: list[int]) -> None:
         found = [int(line.partition(" ")[0]) for line in rows]
-        assert rows == [expected[row] for row in found], f"{who} where {leaf}: other rows"
-        assert set(wanted) <= set(found), f"{who} where {leaf}: loses rows {sorted(set(wanted) - set(found))[:5]}"
+        assert rows == [expected[row] for row in found], f"{who} where {leaf}: wrong rows"
+        assert set(wanted) <= set(found), f"{who} where {leaf}: lacks rows {sorted(set(wanted) - set(found))[:5]}"
         self.tally[f"predicates of {who}"] += 1
         self.tally[f"rows that {who} skipped"] += len(expected) - len(found)
 
 
 def check_many(checker: Checker, numbers: range, seed: int, *, rows: int = 600) -> list[str]:
-    """Checks random tables with random options. Returns what went wrong."""
+    """Checks random tables with random options. Returns the errors."""
     wrong = []
     for number in numbers:
         rng = np.random.default_rng([seed, number])

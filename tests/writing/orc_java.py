@@ -1,4 +1,4 @@
-"""Reads many files with ORC Java in Spark's JVM. Janino compiles ``OrcRows.java``, which has the loops."""
+"""Reads many files with ORC Java in Spark's JVM. Janino compiles ``OrcRows.java``, which contains the loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SOURCE = Path(__file__).with_name("OrcRows.java")
 
 
 class OrcJava:
-    """``ask(data, questions)`` puts a file into ``folder`` and reads it there."""
+    """Reads files with ORC Java. ``ask(data, questions)`` writes a file to ``folder`` and reads it there."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.folder = folder
@@ -24,9 +24,9 @@ class OrcJava:
         self._arguments = spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
 
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
-        """Returns the rows of each question: ``all``, ``seek``, ``where`` (see ``OrcRows.java``). Raises
+        """Returns the rows of each request: ``all``, ``seek`` or ``where`` (see ``OrcRows.java``). Raises
         ``AssertionError`` if Java cannot read the file."""
-        from py4j.protocol import Py4JJavaError  # not at the top: most readers of this module work without Spark
+        from py4j.protocol import Py4JJavaError  # not at the top, because most readers work without Spark
 
         source, target = self.folder / "file.orc", self.folder / "rows.txt"
         source.write_bytes(data)

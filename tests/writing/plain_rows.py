@@ -1,8 +1,8 @@
 """Converts rows to text that is the same for every reader: Arrow arrays, tuples of pyorc, and lines of
 ``OrcRows.java``.
 
-null N · numbers in decimal · floats by their bits · texts and binaries in hex behind x · times in nanoseconds
-[list] · {key:value} · (struct) · <tag variant>
+null: N; numbers: decimal; floats: their bits; texts and binaries: x and hexadecimal digits; times: nanoseconds; lists:
+[list]; maps: {key:value}; structs: (struct); unions: <tag variant>
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def arrow_rows(table: pa.Table) -> list[str]:
 
 
 def plain(array: Any) -> list[str]:
-    """Returns the text of each value. Types that ORC does not have get the text of the type in which they are
-    stored."""
+    """Returns the text of each value. A type that ORC does not have gets the text of the type in which it is stored."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     kind = array.type
@@ -124,12 +123,14 @@ def _float(number: float, bits: int) -> str:
 
 
 def java_rows(rows: list[str]) -> list[str]:
-    """Converts rows to Java's results. If a batch has only zeros, Java treats all values as equal to the first one."""
+    """Converts rows to those of ORC Java. If a batch has only zeros, Java returns the first value for all rows, so -0.0
+    becomes 0."""
     return [row.replace(MINUS_ZERO, "0") for row in rows]
 
 
 def plain_decimal(value: Decimal) -> str:
-    """Returns a decimal without exponent and trailing zeros. Python's ``normalize`` would round to 28 digits."""
+    """Returns a decimal without exponent and without trailing zeros. Python's ``normalize`` is not used, because it
+    rounds to 28 digits."""
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "") else text
@@ -166,7 +167,7 @@ class Digits(ORCConverter):
 
     @staticmethod
     def to_orc(precision: int, scale: int, obj: Decimal) -> int:
-        with localcontext(prec=80):  # Python's own 28 digits would round the literal
+        with localcontext(prec=80):  # Python's default of 28 digits would round the literal
             return int(obj.scaleb(scale))
 
 

@@ -1,4 +1,4 @@
-"""Random tables of every Arrow type that is written, random options for them, and random predicates on them."""
+"""Random tables of every Arrow type that can be written, random options for them, and random predicates on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAR = 9_000_000_000
 
 
 def integers(rng: Rng, n: int, bits: int, *, signed: bool = True) -> np.ndarray:
-    """Returns integers in one of the forms that the encoder distinguishes."""
+    """Returns integers in a random one of the forms that the encoder distinguishes."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     dtype = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
     form = rng.integers(8)
@@ -127,7 +127,7 @@ SIMPLE: dict[str, Callable[[Rng, int], pa.Array]] = {
 
 
 def random_array(rng: Rng, n: int, depth: int) -> pa.Array:
-    """Returns a column, nested up to ``depth`` levels. Half of the columns are slices of longer ones."""
+    """Returns a column that is nested up to ``depth`` levels. Half of the columns are slices of longer columns."""
     before, behind = (int(rng.integers(0, 20)), int(rng.integers(0, 20))) if rng.random() < 0.5 else (0, 0)
     whole = _array(rng, before + n + behind, depth)
     return whole.slice(before, n)
@@ -180,10 +180,10 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     items = random_array(rng, int(bounds[-1]), depth - 1)
     if form == "map":
-        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # has the type string even without items
+        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # of type string even without items
         return pa.MapArray.from_arrays(pa.array(bounds.astype(np.int32)), keys, items, mask=holes)
     if form == "list_view":
-        starts = rng.permutation(n)  # rows in any order
+        starts = rng.permutation(n)  # the values of rows are in any order
         begins, sizes = (pa.array(numbers[starts].astype(np.int32)) for numbers in (bounds[:-1], lengths))
         return pa.ListViewArray.from_arrays(begins, sizes, items, mask=holes)
     if form == "large_list":
@@ -192,8 +192,7 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
 
 
 def random_table(rng: Rng, rows: int, columns: int) -> pa.Table:
-    """Returns a table in random chunks. The first column numbers the rows, which shows the rows that a reader left
-    out."""
+    """Returns a table in random chunks. The first column has the row numbers, so tests can find missing rows."""
     arrays = {"row": pa.array(np.arange(rows))}
     for i in range(columns):
         arrays[f"c{i}"] = random_array(rng, rows, 2)
@@ -225,7 +224,7 @@ def random_options(rng: Rng, table: pa.Table) -> dict[str, Any]:
 
 
 def comparable_column(array: Any) -> tuple[str, Any] | None:
-    """Returns the type of a search argument and the values for comparisons, or None if the column cannot be
+    """Returns the type of a search argument and the values for comparisons. Returns None if the column cannot be
     compared."""
     kind, types = array.type, pa.types
     if types.is_dictionary(kind):
@@ -254,7 +253,7 @@ def comparable_column(array: Any) -> tuple[str, Any] | None:
 
 
 def random_leaf(rng: Rng, name: str, kind: str, values: list[Any]) -> Leaf:
-    """Returns a random leaf. Its literals are values of the column and their neighbours."""
+    """Returns a random leaf. Its literals are values of the column, and values near them."""
     here = [value for value in values if value is not None and value == value]
     op = [Op.EQ, Op.EQ, Op.LT, Op.LE, Op.IN, Op.BETWEEN, Op.IS_NULL][int(rng.integers(7))]
     if op is Op.IS_NULL or not here:
@@ -279,7 +278,7 @@ def _near(rng: Rng, kind: str, value: Any) -> Any:
 
 
 def java_question(leaf: Leaf, kind: str) -> str:
-    """Returns the leaf in the text form for ``OrcRows.java``."""
+    """Returns the leaf as a text for ``OrcRows.java``."""
     op = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.IN: "in", Op.BETWEEN: "between", Op.IS_NULL: "null"}[leaf.op]
     literals = [_java_literal(value, kind) for value in leaf.literals]
     return "\t".join(("where", leaf.path[0], ("!" if leaf.negated else "") + op, kind, *literals))

@@ -1,9 +1,11 @@
-"""Reads a written file without code of orcidx, and asserts the rules of readers that could not be run.
+"""Reads a written file without code of orcidx, and checks the rules of readers that the tests cannot run.
 
-Rules of Trino: a stream with bytes has no position (end of the stream, 0) (trino#10113, #20164). Positions and offsets
-are below 2**31. There is exactly one entry for each row group. A suppressed PRESENT stream has no positions. Chunks are
-not larger than the block size. Rule of all readers: each position is the start of a run, and from there to the end of
-the stream are as many values as the statistics of the row groups count.
+Rules of Trino: if a stream has bytes, no position is (end of the stream, 0) (trino#10113, #20164). Positions and
+offsets are below 2**31. There is exactly one entry for each row group. A suppressed PRESENT stream has no positions.
+Chunks are not larger than the block size.
+
+Rule of all readers: each position is the start of a run. From this position to the end of the stream, there are as many
+values as the statistics of the row groups count.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ BOUNDS = {2: (1, 2), 3: (1, 2), 6: (1, 2), 7: (1, 2), 9: (3, 4), 12: (1, 2)}
 
 @dataclass
 class ReferenceStripe:
-    """``streams``: (column, kind) -> bytes as stored in the file. ``entries``: the row index of each column."""
+    """``streams`` maps (column, kind) to the stored bytes. ``entries`` maps each column to its row index."""
 
     rows: int
     streams: dict[tuple[int, int], bytes]
@@ -41,7 +43,7 @@ class ReferenceStripe:
 
 
 class ReferenceFile:
-    """A file. ``kinds``: the kinds of columns by id. ``check`` asserts all rules."""
+    """A file. ``kinds`` has the kinds of the columns, by id. ``check`` checks all rules."""
 
     def __init__(self, data: bytes) -> None:
         end = len(data) - 1 - data[-1]
@@ -76,8 +78,8 @@ class ReferenceFile:
             at += size
         assert sizes == [index, length]
         encodings = [Message.parse(item.value) for item in footer.all(2)]
-        assert len(encodings) == columns == len(statistics), "C++ asks for an encoding of each column, the root's too"
-        assert rows > 0, "C++ chokes on stripes without rows"
+        assert len(encodings) == columns == len(statistics), "C++ needs an encoding of each column"
+        assert rows > 0, "C++ cannot read stripes without rows"
         zoned = any(kind == TIMESTAMP for kind in self.kinds)
         assert [item.value for item in footer.all(3)] == ([b"UTC"] if zoned else [])
         dictionaries = frozenset(i for i, item in enumerate(encodings) if item.int(1) == 3)
@@ -115,7 +117,7 @@ class ReferenceFile:
         wanted = [key for key, _ in self._positioned(stripe, column, kind)]
         if column in stripe.dictionaries:
             wanted += [LENGTH, DICTIONARY_DATA]
-        assert sorted(data) == sorted(wanted), "all streams are there, those without bytes too"
+        assert sorted(data) == sorted(wanted), "all streams exist, even those without bytes"
         for raw in data.values():
             self._check_chunks(raw)
         if self.stride:
@@ -129,11 +131,11 @@ class ReferenceFile:
         assert all(item.number == TYPED.get(kind) for item in typed)
         if count and typed and typed[0].number in BOUNDS:
             inner = Message.parse(typed[0].value)
-            assert all(inner.all(number) for number in BOUNDS[typed[0].number]), "a typed part has both bounds"
+            assert all(inner.all(number) for number in BOUNDS[typed[0].number]), "typed statistics have both bounds"
         if count and typed and typed[0].number == 4:
             inner = Message.parse(typed[0].value)
-            assert inner.all(1) or inner.all(4), "no lone upper bound"
-            assert inner.all(2) or inner.all(5), "no lone lower bound: NullPointerException in Java"
+            assert inner.all(1) or inner.all(4), "no upper bound without a lower bound"
+            assert inner.all(2) or inner.all(5), "no lower bound without an upper bound: Java raises an error"
 
     def _check_chunks(self, stream: bytes) -> None:
         if not self.codec:
@@ -148,7 +150,7 @@ class ReferenceFile:
         assert all(0 < size <= self.block for size in sizes[-1:])
 
     def _positioned(self, stripe: ReferenceStripe, column: int, kind: int) -> list[tuple[int, int]]:
-        """Returns (stream, number of positions besides the byte offset) in the order of the positions."""
+        """Returns (stream, number of additional numbers after the byte offset), in the order of the positions."""
         if kind == BOOLEAN:
             own = [(DATA, BITS)]
         elif kind in (FLOAT, DOUBLE):
@@ -176,11 +178,11 @@ class ReferenceFile:
         assert sum(counts) == stripe.statistics[column].int(1)
         has_null = stripe.statistics[column].int(10)
         assert has_null == any(message.int(10) for _, message in entries)
-        assert (column, PRESENT) not in stripe.streams or has_null, "PRESENT is suppressed without nulls"
+        assert (column, PRESENT) not in stripe.streams or has_null, "without nulls, PRESENT is suppressed"
         rest = [*accumulate(reversed(counts))][::-1]
         for group, (numbers, message) in enumerate(entries):
             self._check_message(message, kind)
-            assert len(numbers) == width, "the first entry has its zeros too (ORC-569)"
+            assert len(numbers) == width, "the first entry also has its zeros (ORC-569)"
             assert group or not any(numbers)
             at = 0
             for key, more in positioned:
@@ -192,12 +194,12 @@ class ReferenceFile:
                     self._check_values(stripe, column, kind, key, offset, place[-more:] if more else [], rest[group])
 
     def _offset(self, stream: bytes, place: list[int], where: str) -> int:
-        """Returns the offset in decompressed bytes to which a position points."""
+        """Returns the offset of a position in the decompressed bytes."""
         assert all(0 <= number < 1 << 31 for number in place), where
         if not stream:
             assert not any(place), where
             return 0
-        assert place[0] < len(stream), f"{where}: released Trino fails to seek to the end of a stream"
+        assert place[0] < len(stream), f"{where}: Trino cannot seek to the end of a stream"
         if not self.codec:
             return place[0]
         before = at = 0
@@ -205,7 +207,7 @@ class ReferenceFile:
             length = 3 + (int.from_bytes(stream[at : at + 3], "little") >> 1)
             before += len(self._plain(stream[at : at + length]))
             at += length
-        assert at == place[0], f"{where}: not where a chunk begins"
+        assert at == place[0], f"{where}: not the start of a chunk"
         length = 3 + (int.from_bytes(stream[at : at + 3], "little") >> 1)
         assert place[1] <= len(self._plain(stream[at : at + length])), where
         return before + place[1]
@@ -213,7 +215,7 @@ class ReferenceFile:
     def _check_values(
         self, stripe: ReferenceStripe, column: int, kind: int, key: int, offset: int, more: list[int], count: int
     ) -> None:
-        """Checks that there are ``count`` values from here to the end."""
+        """Checks that the stream has ``count`` values from here to its end."""
         raw = self._plain(stripe.streams[column, key])[offset:]
         if kind in (FLOAT, DOUBLE):
             assert len(raw) == count * (4 if kind == FLOAT else 8)
@@ -228,7 +230,7 @@ class ReferenceFile:
             assert whole
             assert 0 <= 8 * (len(values) - more[0]) - more[1] - count < 8
         elif kind in (STRING, VARCHAR, CHAR, BINARY) and key == DATA and column not in stripe.dictionaries:
-            pass  # other readers check that there are as many bytes as the lengths say
+            pass  # other readers compare these bytes with the lengths
         else:
             assert more == [0] or (kind in SEQUENCES and more[0] <= 512), "runs end where row groups end"
             values, whole = decode("v2", raw, signed=False)

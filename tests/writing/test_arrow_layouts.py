@@ -74,7 +74,7 @@ def test_what_an_array_comes_to():
         "dictionary of long texts": (pa.DictionaryArray.from_arrays([0] * 20_000, thousand), 20_160_000),
         "dictionary of even texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array(["x" * 90, "x" * 110])),
-            90_000 * (100 + 4),  # computed from the mean, because no row takes four times as much
+            90_000 * (100 + 4),  # computed from the mean: no row has four times as much
         ),
         "dictionary of uneven texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array([*["x"] * 99, "x" * 1000])),
@@ -93,7 +93,8 @@ def test_what_an_array_comes_to():
 
 @pytest.mark.parametrize("kind", ["views", "dictionary", "runs", "nested dictionary", "skewed"])
 def test_slices_are_neither_large_nor_single_rows(monkeypatch, kind):
-    """A slice of views has the buffers of the whole array. So frames of Polars were written row by row before."""
+    """A slice of views has the buffers of the whole array. Its size must not be computed from them, or it would be
+    written row by row."""
     rows = 40_000
     texts = [f"a text that is not short at all {i % 5000:06d}" * 12 for i in range(rows)]
     array = {

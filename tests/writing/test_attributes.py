@@ -1,4 +1,4 @@
-"""Reading turns attributes of ORC types into Arrow field metadata, and writing does the reverse, so that nothing is
+"""A read converts attributes of ORC types to Arrow field metadata. A write does the reverse, so no attribute is
 lost."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_attributes_are_field_metadata():
     assert read.schema.equals(table.schema, check_metadata=True)
     assert read.column("point").type.equals(table.schema.field("point").type, check_metadata=True)
     assert batch.schema.equals(table.schema, check_metadata=True)
-    # pyarrow gives attributes in the same form.
+    # pyarrow returns attributes in the same form.
     theirs = orc.read_table(io.BytesIO(data)).schema
     assert theirs.field("id").metadata == read.schema.field("id").metadata
     assert theirs.field("point").type.field(1).type.value_field.metadata == {b"iceberg.id": b"5"}
@@ -115,8 +115,8 @@ def test_marked_timestamps_stay_bigints_of_spark():
 
 
 def test_an_extension_type_is_no_claim_to_arrow():
-    """pyarrow passes attributes on. A uuid whose storage is not fixed_size_binary(16) could not be imported by any
-    library."""
+    """pyarrow passes attributes on. If an attribute had Arrow's own key, and the storage did not match the extension
+    type, no library could import the table."""
     data = written(pa.table({"u": pa.array([uuid.UUID(int=7).bytes], pa.uuid())}))
     for table in (orc.read_table(io.BytesIO(data)), orcidx.open(data).read()):
         assert table.schema.field("u").metadata[b"orcidx.extension"] == b"arrow.uuid"

@@ -1,4 +1,5 @@
-"""Arrow's dictionary arrays are written with the same bytes as texts, whether or not the file has a dictionary."""
+"""Arrow's dictionary arrays and plain texts are written as the same bytes, with and without a dictionary in the
+file."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ def test_the_same_bytes_as_plain(rng: np.random.Generator, kind: str, distinct: 
     "lengths", [1, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, (0, 31), (1, 32), (0, 63), (9, 64)]
 )
 def test_short_texts_lie_in_slots(rng: np.random.Generator, lengths: int | tuple[int, int], nulls: bool) -> None:
-    """Texts of one length are used in place, and other texts are copied to slots. The tests cover bounds, bytes that
-    are no letters, both ends of the dictionary, and slices of a larger dictionary."""
+    """If all texts have the same length, they are used in place. Other texts are copied to slots. The tests cover
+    bounds, bytes that are not letters, both ends of the dictionary, and slices of a larger dictionary."""
     least, most = lengths if isinstance(lengths, tuple) else (lengths, lengths)
     alphabet = np.frombuffer(b"\x00\x01ABCabcz~\x7f", np.uint8)
     texts = [alphabet[rng.integers(0, len(alphabet), k)].tobytes() for k in rng.integers(least, most + 1, 5_003)]

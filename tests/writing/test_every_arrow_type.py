@@ -1,4 +1,5 @@
-"""Every Arrow type at every entry point gives the original value or an error of orcidx, and no other error."""
+"""Every Arrow type in every function returns the original value, or raises an error of orcidx. No other error is
+raised."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
 
 @contextmanager
 def ours(entry: str) -> Iterator[None]:
-    """Fails on errors that are not orcidx's."""
+    """Fails if an error is not an error of orcidx."""
     try:
         yield
     except orcidx.OrcidxError:
@@ -185,7 +186,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     "a column": (lambda: pa.chunked_array([[1]]), "is a single column"),
     "NumPy": (lambda: np.array([(1,)], dtype=[("x", "i4")]), "no schema|is not supported as source"),
 }
-"""Given objects, and their values or the error."""
+"""Objects that are written, and their values or the text of the error."""
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -1,6 +1,6 @@
-"""orcidx, pyarrow, pyorc and ORC Java read every type, null pattern, codec, block size and stride correctly.
+"""orcidx, pyarrow, pyorc and ORC Java read files with every type, null pattern, codec, block size and stride correctly.
 
-They read files as a whole, from every row group by its positions, and with predicates, without losing a row.
+The files are read as a whole, from every row group by its positions, and with predicates. No row is missing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ PATCHED = {
 
 
 def rewritten(table: pa.Table, folder: Path, writer: str, how: str, options: dict[str, Any]) -> Path:
-    """Writes the table to two files with pyarrow or orcidx, and rewrites the first file or both. Returns the new
+    """Writes the table to two files with pyarrow or orcidx. Rewrites the first file, or merges both. Returns the new
     file."""
     half = table.num_rows // 2 if "merge" in PATCHED[how] else table.num_rows
     sources = [folder / f"{how}.{i}.orc" for i in range(2)]
@@ -117,15 +117,15 @@ def of_pyarrow(rng: np.random.Generator, rows: int) -> pa.Table:
     """Returns a table of types that pyarrow can write. The first column has row numbers."""
     values = table(rng, rows, "some", 100).select(["int32", "int64", "double", "string"])
     days = pa.array(rng.integers(-9000, 20_000, rows).astype(np.int32), mask=rng.random(rows) < 0.2).cast(pa.date32())
-    # The days are the same in both calendars.
+    # These days are the same in both calendars.
     return values.add_column(0, "row", pa.array(range(rows))).append_column("date", days)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of sockets that pyspark leaves open
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # pyspark leaves sockets open
 def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
-    """Rewrites patch positions, add filters to files of other writers, and copy stripes. Each reader reads the result
-    as a whole, from row groups, and with predicates. Spark does so with the filters that it pushes."""
+    """Rewrites patch positions, add filters to files of other writers, and copy stripes. Each reader reads the new file
+    as a whole, from row groups, and with predicates. Spark also reads it with pushed filters."""
     checker = Checker(orc_java)
     for seed, how in enumerate(PATCHED):
         rng = np.random.default_rng([17, seed])
@@ -183,7 +183,7 @@ def test_unions(orc_java, rng, mode):
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
 def test_row_groups_without_values_at_the_end(orc_java, codec):
-    """Java seeks to the start of row groups that it has not read. In its own uncompressed files, this fails."""
+    """Java seeks to the start of row groups that it does not read. In Java's own uncompressed files, this fails."""
     rows = 400
     late = pa.array(np.arange(rows) >= 150)
     numbers = np.arange(rows)

@@ -1,4 +1,4 @@
-"""Options, schemas and values that cannot be written are refused with a clear error, and leave no file behind."""
+"""Options, schemas and values that cannot be written cause a clear error, and no file is left."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_values_that_cannot_be_written(tmp_path, name):
 
 
 def test_values_under_nulls_are_not_looked_at():
-    """Values below a null struct or list may be anything."""
+    """Values inside a null struct or list can be invalid."""
     bad = pa.array([0, -500, 3], pa.int64()).cast(pa.timestamp("ms"))
     struct = pa.StructArray.from_arrays([bad], ["t"], mask=pa.array([False, True, False]))
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), bad, mask=pa.array([False, True, False]))

@@ -1,4 +1,5 @@
-"""Threads encode row groups of one column, and compress their chunks, at the same time. The bytes are the same."""
+"""Threads encode row groups of one column, and compress their chunks, at the same time. The bytes are the same as with
+one thread."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from orcidx.orc_writer.lanes import Lanes, split_rows
 
 @pytest.fixture
 def joins(monkeypatch):
-    """Uses three threads for slices of any size and columns of any type. Returns a list of how many rows lanes
-    encoded."""
+    """Uses three threads for slices of any size and columns of any type. Returns a list of the numbers of rows that
+    were encoded by lanes (threads of one column)."""
     monkeypatch.setattr(Lanes, "pays", True)
     monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
@@ -49,7 +50,7 @@ def test_bytes_are_those_of_one_thread(joins, number):
 
 @pytest.mark.parametrize("threshold", ["auto", 0, 0.3, 1])
 def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
-    """The dictionary is dropped in the middle of a slice, kept, or dropped at the end of a stripe."""
+    """The dictionary is kept, or it is dropped in the middle of a slice or at the end of a stripe."""
     few = [f"text {i % 7}" for i in range(3000)]
     texts = [*few, *(f"another text {i}" for i in rng.permutation(4000)), *few]
     table = pa.table({"s": texts, "b": [text.encode() for text in texts]})
@@ -60,8 +61,8 @@ def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "zlib"])
 def test_chunks_that_do_not_shrink(joins, rng, codec):
-    """The writer tries to compress two of sixteen chunks first. The data changes from noise to small numbers and back,
-    which changes what is tried later."""
+    """The writer first tries to compress two of sixteen chunks. The data changes from noise to small numbers and back,
+    so the result of these tries changes."""
     noise = rng.integers(-(2**62), 2**62, 40_000)
     table = pa.table({"n": np.concatenate([noise, np.arange(40_000) % 77, noise]).astype(np.float64)})
     options = {"compression": codec, "compression_block_size": 4096, "row_index_stride": 1000}
@@ -84,7 +85,7 @@ def test_shares_of_a_slice():
 @pytest.mark.parametrize("row", [3, 150, 999, 1999])
 def test_errors_of_lanes_name_the_first_bad_row(joins, row):
     values = np.arange(2000) * 1000
-    values[row] = values[1999] = -1500 + 1000  # within the last second before 1970
+    values[row] = values[1999] = -1500 + 1000  # a time in the last second before 1970
     array = pa.array(values, pa.int64()).cast(pa.timestamp("ms"))
     table = pa.table({"l": pa.ListArray.from_arrays(pa.array(np.arange(2001, dtype=np.int32)), array)})
     with pytest.raises(ValueOutOfRange, match=f"row {row}:") as caught:

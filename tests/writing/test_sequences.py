@@ -1,4 +1,5 @@
-"""Runs of a sequence continue across row groups. This is smaller, and readers seek and read it like other columns."""
+"""Runs of a sequence continue across row groups, which makes the file smaller. Readers seek in such a column, and read
+it, like other columns."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_stripes_begin_anew():
 
 @pytest.mark.parametrize(("codec", "level"), [("zstd", 1), ("uncompressed", None), ("snappy", None)])
 def test_a_sequence_is_as_small_as_pyarrows(codec, level):
-    """When runs ended with row groups, the column was 1.4 times as large."""
+    """If runs ended with row groups, the column would be 1.4 times as large."""
     table = pa.table({"c": np.arange(300_000)})
     theirs = io.BytesIO()
     orc.write_table(table, theirs, compression=codec)

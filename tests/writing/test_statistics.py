@@ -1,4 +1,4 @@
-"""Statistics and positions follow decision 0041. A decoder of the tests reads them from the bytes."""
+"""Statistics and positions follow decision 0041. A decoder of the tests reads them from the bytes of the file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nan_and_zeros(width):
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_negative_milliseconds_are_lowered_to_the_second(unit):
-    """ORC C++ divides negative milliseconds towards zero, so the minimum is lowered to a full second. The maximum is
+    """ORC C++ divides negative milliseconds towards zero. So the minimum is lowered to a full second. The maximum is
     not changed."""
     per = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
     message = entries(pa.array([-1500 * per, -2100 * per], pa.int64()).cast(pa.timestamp(unit)))[0]
@@ -85,8 +85,8 @@ def unzigzag(value: int) -> int:
 
 
 def test_a_null_struct_is_a_null_of_what_is_below():
-    """A null struct counts as a null of its children, because Spark 4.3 uses the child's statistics for ``x.z IS
-    NULL``."""
+    """A null struct is also counted as a null of its children, because Spark 4.3 uses the child's statistics for ``x.z
+    IS NULL``."""
     inner = pa.StructArray.from_arrays([pa.array([1, 2, 3, 4])], ["z"])
     outer = pa.StructArray.from_arrays([inner], ["y"], mask=pa.array([False, True, False, False]))
     file = ReferenceFile(written(pa.table({"x": outer}), row_index_stride=2))
@@ -101,7 +101,7 @@ def test_groups_without_values_have_nulls_and_no_bounds():
         message = entries(pa.array([None, None], type_))[0]
         assert (message.int(1), message.int(10)) == (0, 1)
         assert not typed(message, number).all(1)
-    # A child without rows has no nulls. Java would skip the row group because of this (ORC-1553).
+    # The child has no rows, so it has no nulls. With ``has_null``, Java would skip the row group (ORC-1553).
     file = ReferenceFile(written(pa.table({"l": pa.array([[], []], pa.list_(pa.int64()))})))
     assert [message.int(10) for message in file.statistics] == [0, 0, 1]
 
@@ -120,7 +120,7 @@ LONG = "x" * 1024
         (["a", "\ud7ff" * 400], {1: b"a", 5: ("\ud7ff" * 340 + "\ue000").encode()}),
         (["a", "b" + "\U0010ffff" * 300], {1: b"a", 5: b"c"}),
         (["a", "\U0010ffff" * 300], {}),
-        # An exact bound has priority over an equal cut bound, because Java takes cut bounds as exclusive.
+        # An exact bound has priority over an equal truncated bound, because Java treats truncated bounds as exclusive.
         ([LONG, LONG + "a"], {1: LONG.encode(), 5: (LONG[:-1] + "y").encode()}),
     ],
 )
@@ -148,7 +148,7 @@ def test_sums_that_overflow_are_left_out():
 
 
 def edges_of_the_scan() -> dict[str, np.ndarray]:
-    """Returns blocks of integers whose sums or differences just fit, or just do not fit, into 64 bits."""
+    """Returns blocks of integers. Their sums or differences are near the limit of 64 bits, on both sides of it."""
     ramp, least, greatest = np.arange(512), -(2**63), 2**63 - 1
     found: dict[str, np.ndarray] = {}
     for bits in (53, 54, 55, 61, 62):
@@ -218,7 +218,8 @@ BLOOMED = {
 
 @pytest.mark.parametrize("name", BLOOMED)
 def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
-    """Values are in random order, so the bounds of row groups exclude little. Bloom filters exclude most row groups."""
+    """Values are in random order, so the bounds of row groups rule out little. Bloom filters rule out most row
+    groups."""
     groups, each = 20, 50
     array = BLOOMED[name](groups * each // (8 if name == "byte" else 1))
     picks = rng.permutation(len(array)) if name != "byte" else rng.integers(0, len(array), groups * each)
@@ -234,7 +235,7 @@ def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
             scan = file.scan(where=col(name) == value)
             assert scan.to_table().num_rows == array.to_pylist().count(value)
             ruled_out += scan.explain().skipped_by.get("bloom filter", 0)
-    # This counts rows. The bounds of some row groups exclude rows, too.
+    # The number counts rows. Bounds also rule out some row groups.
     assert ruled_out > 5 * groups * each * (0.4 if name == "byte" else 0.6), ruled_out
 
 

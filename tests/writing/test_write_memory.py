@@ -30,7 +30,7 @@ def peaks(monkeypatch):
 
 
 def test_a_thousand_columns(peaks, rng):
-    """ORC C++ takes 0.4 MB for each column, even if the column has little data."""
+    """The memory for a column with little data is small. ORC C++ uses 0.4 MB for each column."""
     values = rng.integers(0, 2**62, 3000)
     table = pa.table({f"c{i}": values for i in range(1000)})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=16 * MIB)
@@ -42,14 +42,16 @@ def test_a_thousand_columns(peaks, rng):
 
 
 def test_slices_get_small_when_the_stripe_is_nearly_full(peaks, rng):
-    """Bytes that are not yet in a chunk count twice. Before, the last slice of 4 MiB made a stripe 8 MiB too large."""
+    """Bytes that are not yet in a chunk are counted twice. If not, the last slice of 4 MiB could make a stripe 8 MiB
+    too large."""
     values = rng.integers(0, 2**62, 12_000)
     orcidx.write_table(pa.table({f"c{i}": values for i in range(200)}), io.BytesIO(), stripe_size=16 * MIB)
     assert max(peaks) < 19 * MIB
 
 
 def test_rows_of_a_megabyte_end_stripes(peaks, rng):
-    """C++ checks the size only every 1,024 rows, so 512 such rows became a stripe of 512 MB."""
+    """The size is checked after fewer rows than in ORC C++, which checks it every 1,024 rows. With C++, 512 such rows
+    become a stripe of 512 MB."""
     table = pa.table({"b": [rng.bytes(1_000_000) for _ in range(24)]})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=4 * MIB)
     assert max(peaks) < 4 * MIB + 2 * MIB
@@ -74,7 +76,7 @@ def test_writers_share_a_limit(rng):
     for out, values, result in zip(outs, written, results, strict=True):
         assert orcidx.open(out.getvalue()).read().column("n").to_pylist() == values
         assert len(result.stripes) > (2 if len(values) > 200_000 else 0)
-    # The writer with the largest stripe ends it, so the stripes of the other writers stay large.
+    # The writer with the largest stripe ends this stripe, so the stripes of the other writers remain large.
     assert min(len(result.stripes) for result in results) <= 2
 
 
@@ -109,7 +111,7 @@ def test_an_error_of_another_writer_is_its_own(tmp_path, rng):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_with_block_ends_with_the_error_of_a_stripe_that_was_ended_for_memory(rng, shared):
-    """Before, the block ended without an error, and there was no file."""
+    """The error is raised at the end of the block. Without it, the caller would not know that there is no file."""
 
     class Full(io.RawIOBase):
         def write(self, data):

@@ -1,5 +1,5 @@
-"""Writes tables with different options, and compares the rows that orcidx and pyarrow read with the written rows.
-orcidx and pyorc must also return the same rows after a seek to a row group as in a read of the whole file."""
+"""Writes tables with different options. The rows that orcidx and pyarrow read must equal the written rows. After a seek
+to a row group, orcidx and pyorc must return the same rows as in a read of the whole file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_type_comes_back(rng, nulls, block, stride):
             for start in range(0, ROWS, stride * 3):
                 part = opened.read(row_range=(start, min(ROWS, start + 5)), timestamp_unit="us")
                 assert part.equals(whole.slice(start, 5))
-        # C++ cannot skip rows in a text column without values, not even in its own files.
+        # In a text column without values, ORC C++ cannot skip rows, not even in its own files.
         names = ["int64"] if nulls == "all" else ["int64", "string", "list", "struct", "decimal(12,2)"]
         rows = pyorc.Reader(io.BytesIO(file), column_names=names)
         every = list(rows)
@@ -45,8 +45,8 @@ def test_every_type_comes_back(rng, nulls, block, stride):
 
 
 def test_what_was_written_for_pyarrow_needs_another_import_alone(rng, tmp_path):
-    """Code for pyarrow works after a change of the import. Each option of pyarrow's function is tested with its default
-    and with another value, and columns by name or id."""
+    """Code for pyarrow works with orcidx if only the import is changed. Each option of pyarrow's function is tested
+    with its default and with another value. Columns are given by name and by id."""
     given = {
         name: parameter.default
         for name, parameter in inspect.signature(orc.write_table).parameters.items()

@@ -1,4 +1,5 @@
-"""The reader opens every file of the writer with default options. The writer refuses other files."""
+"""With default options, the reader can open every file of the writer. If it could not open a file, the writer refuses
+to write this file."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_unions_are_written_with_as_many_variants_as_are_read(
 
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets limits of the writer and the reader that small files reach quickly."""
+    """Sets limits of the writer and the reader that small files can reach."""
     limits = MetadataLimits(metadata_columns=COLUMNS, metadata_stripes=3, metadata_bytes=1 << 16)
     monkeypatch.setattr(MetadataLimits, "for_file", lambda self, size: limits)
 

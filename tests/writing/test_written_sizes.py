@@ -1,4 +1,4 @@
-"""Compares sizes of written files with pyarrow's, for the shapes of data in ``benchmarks.written_sizes``."""
+"""Compares the sizes of written files with pyarrow's sizes, for the shapes of data in ``benchmarks.written_sizes``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPEC = importlib.util.spec_from_file_location("written_sizes", _PATH)  # the mo
 assert _SPEC is not None
 assert _SPEC.loader is not None
 shapes = importlib.util.module_from_spec(_SPEC)
-sys.modules["written_sizes"] = shapes  # dataclasses look for their module here
+sys.modules["written_sizes"] = shapes  # dataclasses look up their module by this name
 _SPEC.loader.exec_module(shapes)
 SHAPES, sizes, table_of = shapes.SHAPES, shapes.sizes, shapes.table_of
 
@@ -39,21 +39,21 @@ def test_no_shape_is_larger_than_pyarrows(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [200_000, 500_000, 1_000_000])
 def test_long_repeats_are_no_larger_than_pyarrows(rows: int) -> None:
-    """Files of sorted dates were 1.05 times as large as pyarrow's before. Runs end with row groups, and this costs
-    bytes at zstd's usual levels."""
+    """Runs end with row groups. At zstd's usual levels, this made files of sorted dates 1.05 times as large as
+    pyarrow's."""
     table = table_of("date sorted", rows)
     own, theirs, _ = sizes(table, "zstd")
     assert own <= 1.02 * theirs, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
     written = _written(table, use_threads=False)
     assert _written(table, use_threads=True) == written
-    assert len(_written(table, compression_level=3)) > len(written)  # a level that the caller gives is not changed
+    assert len(_written(table, compression_level=3)) > len(written)  # a level given by the caller is used unchanged
     assert orc.read_table(io.BytesIO(written)).equals(table)
 
 
 @pytest.mark.parametrize("name", ["string hex ids", "string digits", "string sorted keys", "string sentences"])
 def test_the_level_is_the_better_one_of_two(name: str) -> None:
-    """Without a level, no stream takes more bytes than with the levels that the writer tries, except for a small share
-    that speed may cost. The bytes are the same in each run, and with threads."""
+    """Without a given level, the writer tries two levels. No stream takes more bytes than with the better one, except
+    for a small share that is traded for speed. The bytes are the same in each run, and with threads."""
     table = pa.concat_tables([table_of(name, 40_000, seed) for seed in (1, 2)])
     found = {level: _written(table, compression_level=level, use_threads=False) for level in (None, 1, 3)}
     assert len(found[None]) <= min(len(found[1]), len(found[3])) * 1.005
@@ -62,7 +62,8 @@ def test_the_level_is_the_better_one_of_two(name: str) -> None:
 
 
 def test_streams_that_change_choose_anew() -> None:
-    """If a stream begins with random digits and ends with texts, the end is compressed like other texts."""
+    """A stream begins with random digits and ends with texts. The texts are compressed as well as in a stream of
+    texts."""
     words = [" ".join(random.Random(i).choices(["alpha", "beta", "gamma", "delta", "omega"], k=9)) for i in range(300)]
     digits = [f"{random.Random(i).getrandbits(120):036d}" for i in range(20_000)]
     rows = digits + [words[i % 300] + str(i) for i in range(120_000)]
@@ -81,7 +82,8 @@ def test_a_level_that_was_asked_for_is_kept() -> None:
 @pytest.mark.parametrize("codec", ["zstd", "zlib", "snappy"])
 @pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 7])
 def test_few_valued_integers_are_read_as_they_were(bits: int, codec: str, rng: np.random.Generator) -> None:
-    """Runs of 3, 5, 6 and 7 bits may be written with 4 or 8 bits, because an entropy coder compresses them better."""
+    """Runs of 3, 5, 6 and 7 bits may be written with 4 or 8 bits, because entropy coders compress these widths
+    better."""
     columns = {}
     for count in (1, 3, 63, 64, 511, 512, 513, 5000):
         skewed = np.minimum(rng.geometric(0.3, count), 1 << bits) - 1
@@ -98,7 +100,7 @@ def test_few_valued_integers_are_read_as_they_were(bits: int, codec: str, rng: n
 
 
 def test_few_valued_integers_take_less_in_whole_bytes(rng: np.random.Generator) -> None:
-    """With five bits each, ten distinct values took 1.13 times as many bytes as pyarrow's file."""
+    """With five bits for each value, ten distinct values would take 1.13 times as many bytes as in pyarrow's file."""
     table = pa.table({"x": rng.integers(0, 10, 100_000)})
     zstd, plain = (len(_written(table, compression=codec)) for codec in ("zstd", "uncompressed"))
     assert zstd < 0.46 * 100_000
@@ -106,8 +108,8 @@ def test_few_valued_integers_take_less_in_whole_bytes(rng: np.random.Generator) 
 
 
 def test_repeats_go_on_over_blocks(rng: np.random.Generator) -> None:
-    """A repeat of 50 to 600 values is one run, or two runs if a run has reached its maximum length. Before, repeats
-    were also cut every 512 values."""
+    """A repeat of 50 to 600 values is one run. It is two runs if a run has reached its maximum length. A repeat is not
+    cut at every 512 values of the column."""
     for length in (3, 50, 511, 513, 600, 1500):
         values = np.repeat(rng.integers(0, 10**6, 60_000 // length), length)
         table = pa.table({"x": values, "y": -values})
@@ -121,8 +123,7 @@ def test_repeats_go_on_over_blocks(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("threads", [False, True])
 def test_dictionary_arrays_are_written_as_their_texts(threads: bool, rng: np.random.Generator) -> None:
-    """If the dictionary is dropped, Arrow's code collects the texts. Before, 200,000 entries took four times as
-    long."""
+    """If the dictionary is dropped, Arrow's code collects the texts. This is four times as fast for 200,000 entries."""
     entries = pa.array([f"customer-{i:08d}" for i in range(30_000)])
     numbers = pa.array(rng.integers(0, 30_000, 60_000).astype(np.int32), mask=rng.random(60_000) < 0.1)
     array = pa.DictionaryArray.from_arrays(numbers, entries)[7:]

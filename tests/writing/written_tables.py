@@ -1,4 +1,4 @@
-"""Tables of every type that can be written, and checks that readers agree on the files."""
+"""Tables of every type that can be written, and checks that readers return the same rows of the files."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ def written(data: Any, **options: Any) -> bytes:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Converts timestamps to one unit, and types that readers distinguish only by name to one type."""
+    """Converts timestamps to one unit. Types whose only difference is their name in a reader are converted to one
+    type."""
     array = column.combine_chunks()
     if pa.types.is_timestamp(array.type):
         zone = array.type.tz
@@ -147,4 +148,4 @@ def check_readers(data: bytes, expected: pa.Table) -> None:
 
 
 UNFIT = (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-"""pyarrow reads these types in nanoseconds, which cannot hold years after 2262."""
+"""pyarrow reads these types in nanoseconds, which cannot represent years after 2262."""
