@@ -1,7 +1,7 @@
 """Benchmarks. ``python -m benchmarks.compare`` compares orcidx with pyarrow. ``suite/`` has the asv suites.
 
-Run the benchmarks from the checkout. If orcidx is installed, they import the installed package, because the extensions
-of the checkout may not be built. Otherwise they import the package of the checkout.
+The benchmarks are run from the checkout. If orcidx is installed, they import the installed package, because the
+extensions of the checkout may not be built. If it is not installed, they import the package of the checkout.
 """
 
 import sys

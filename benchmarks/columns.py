@@ -1,5 +1,5 @@
-"""The columns that the benchmarks compare. Their values are made with a fixed seed. Each column and codec has an ORC
-file in ``benchmarks/data``."""
+"""The columns that the benchmarks compare. Their values are computed with a fixed seed. ``benchmarks/data`` has an ORC
+file for each column and codec."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ COLUMNS: dict[str, Callable[[int], pa.Array]] = {
     "RLEv1 int64 rising": lambda rows: pa.array(np.cumsum(_random().integers(0, 4, rows))),
     "RLEv1 int32 0..999": lambda rows: pa.array(_random().integers(0, 1000, rows).astype(np.int32)),
 }
-"""The functions that make the values of each row of the comparison. The keys are the names of the rows."""
+"""The functions that compute the values of the columns. Each key is the name of a row of the comparison."""
 
 
 def file_of(column: str, codec: str, rows: int) -> Path:

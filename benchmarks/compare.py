@@ -123,8 +123,8 @@ def report(found: list[Row]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000, help="values of each column (default 2,000,000)")
-    parser.add_argument("--repeat", type=int, default=5, help="least reads of each row; the best counts (default 5)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="least time for which a row is read (default 0.5)")
+    parser.add_argument("--repeat", type=int, default=5, help="minimum number of reads of each row (default 5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="minimum time of the reads of a row (default 0.5)")
     parser.add_argument("--codecs", nargs="+", default=list(CODECS), choices=CODECS, metavar="CODEC")
     parser.add_argument("--only", default="", help="measure only rows whose name contains this text")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale of lineitem, 0 for none (default 0.1)")
@@ -148,7 +148,7 @@ def main() -> int:
         numbers = f"{row.megabytes:7.2f} {row.pyarrow_ns:8.2f} {row.orcidx_ns:8.2f} {row.ratio:6.2f}x"
         print(f"{row.name:34} {row.codec:7} {numbers}{'' if row.equal else '  VALUES DIFFER'}", flush=True)
     if not found:
-        raise SystemExit("no row has that name")
+        raise SystemExit("no row has such a name")
     print(report(found))
     if given.json:
         given.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in found], indent=1))

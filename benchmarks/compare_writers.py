@@ -165,7 +165,7 @@ def memory_of(key: str) -> int:
 
 
 def peak(who: str, rows: int, codec: str) -> int:
-    """The MiB of memory that writing lineitem takes in this process, in addition to the memory held before."""
+    """Returns the MiB of memory that writing lineitem takes in this process, in addition to the memory held before."""
     table = lineitem(np.random.default_rng(1), rows)
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")  # resets the peak

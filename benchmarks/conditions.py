@@ -1,9 +1,9 @@
 """Compares conditions with reading all rows and filtering them with pyarrow: ``python -m benchmarks.conditions``.
 
-The benchmark makes a grid of types, codecs and shares of kept rows. The kept rows are adjacent or scattered. For each
-cell of the grid it compares two ways with one thread. The first is a scan with a condition that reads the column of the
-condition and another column. The second reads all rows of both columns and filters them with pyarrow. Both ways run in
-turns, and the least processor time of each counts. The answers are compared. With ``--counts``, the first way only
+The benchmark makes a grid of types, codecs and shares of kept rows. The kept rows are adjacent or scattered. In each
+cell of the grid, it compares two reads with one thread. The first is a scan with a condition, which reads the column of
+the condition and another column. The second reads all rows of both columns, and filters them with pyarrow. Both run in
+turns, and the least processor time of each counts. The results are compared. With ``--counts``, the first read only
 counts the matching rows, and the second only decodes the column of the condition.
 """
 
@@ -40,7 +40,7 @@ BETWEEN = {
     "int64": 1,
     "decimal": 1,
 }
-"""What to add to a value of the column, for each type, to get a value between two values of the column."""
+"""For each type: the number to add to a value of the column, so that the sum is between two values of the column."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Cell:
 
 
 def column(kind: str, ranks: Any) -> pa.Array:
-    """Makes a column. Its values have the order of ``ranks``, which are the numbers from 0 to the row count."""
+    """Makes a column. Its values have the same order as ``ranks``, which are the numbers from 0 to the row count."""
     numbers = ranks * 2
     if kind == "dictionary":
         texts = pa.array([f"category {number:05}" for number in range(0, 2000, 2)])
@@ -75,7 +75,7 @@ def column(kind: str, ranks: Any) -> pa.Array:
 
 
 def conditions(kind: str, values: pa.Array, share: float) -> tuple[Any, pc.Expression]:
-    """Makes a condition for orcidx and for pyarrow. It keeps this share of the rows. Statistics do not prove it."""
+    """Makes a condition that keeps this share of the rows, for orcidx and for pyarrow. Statistics cannot decide it."""
     field, name = pc.field("asked"), orcidx.col("asked")
     if share in (0.0, 1.0):
         some = values[len(values) // 2].as_py()
@@ -85,7 +85,7 @@ def conditions(kind: str, values: pa.Array, share: float) -> tuple[Any, pc.Expre
     ordered = values.take(pc.sort_indices(values))
     first = ordered[int(len(values) * (1 - share) / 2)]
     last = ordered[int(len(values) * (1 + share) / 2)]
-    if kind == "dictionary":  # keeps at least one entry of the dictionary
+    if kind == "dictionary":  # keep at least one entry of the dictionary
         return (name >= first.as_py()) & (name <= last.as_py()), (field >= first) & (field <= last)
     return (name >= first.as_py()) & (name < last.as_py()), (field >= first) & (field < last)
 

@@ -1,11 +1,11 @@
 """Measures the time that a file and a column take in addition to their values:  python -m benchmarks.fixed_costs
 
-orcidx and pyarrow.orc read small files and wide files in one run, with one thread. The answers are compared. For
+orcidx and pyarrow.orc read small files and wide files in one run, with one thread. The results are compared. For
 orcidx, each row of the output has a *cold* time, measured after ``forget_metadata()``, and a *warm* time. The best of
-several reads counts. On a shared machine only the ratio is meaningful, which is pyarrow's time divided by the time of
-orcidx. On a busy machine use ``--cpu``, which measures processor time instead of elapsed time. pyarrow reads one file
-after the other with ``pyarrow.orc.ORCFile``. For a key it filters the rows that it has read, because it cannot skip
-rows.
+several reads counts. The ratio is pyarrow's time divided by orcidx's time. On a shared machine, only the ratio is
+meaningful. On a busy machine, use ``--cpu``, which measures processor time instead of elapsed time. pyarrow reads one
+file after the other with ``pyarrow.orc.ORCFile``. For a key, it filters the rows that it has read, because it cannot
+skip rows.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def small_files(folder: Path, count: int) -> list[str]:
 
 
 def wide_file(folder: Path, columns: int, rows: int) -> str:
-    """Writes a file whose columns are doubles, integers and short strings in turns."""
+    """Writes a file. Its columns are doubles, integers and short strings, alternately."""
     path = folder / f"wide-{columns}x{rows}.orc"
     if not path.is_file():
         random = np.random.default_rng(columns * rows)
@@ -120,7 +120,7 @@ def our_table(path: str, columns: list[str] | None = None) -> pa.Table:
 
 def file_rows(paths: list[str], repeat: int, *, cpu: bool) -> list[Row]:
     """Reads many small files in four ways: all rows, one key, only the number of rows, and each file alone. The last
-    way reads fewer files, so it is repeated more often."""
+    case reads fewer files, so it is repeated more often."""
     key = len(paths) * SMALL_ROWS // 2 + 17
     some = paths[:ONE_BY_ONE]
 

@@ -79,7 +79,7 @@ def _write_with_spark(scale: float, codec: str, target: Path, options: dict[str,
     )
     folder = target.with_suffix(".spark")
     try:
-        # Spark reads the pieces of the table in any order, so the rows are sorted again by their key.
+        # Spark reads the parts of the table in any order, so the rows are sorted by their key again.
         frame = session.read.parquet(str(parquet(scale))).coalesce(1).sortWithinPartitions(*CLUSTERED)
         frame.write.mode("overwrite").options(compression=codec, **options).orc(str(folder))
         (part,) = folder.glob("part-*.orc")

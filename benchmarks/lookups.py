@@ -42,7 +42,7 @@ from orcidx.pruning.evaluate import Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
 LOOKUPS = {"l_orderkey": 50.0, "l_partkey": 10.0, "l_comment": 10.0}
-"""The columns of the lookups. A lookup must be this many times as fast as reading and filtering with pyarrow."""
+"""For each column of the lookups: a lookup must be this many times as fast as reading and filtering with pyarrow."""
 PRUNED_MS = 1.0
 PROVED_SHARE = 0.10
 
@@ -170,9 +170,10 @@ def measure_pruning() -> Row:
 
 
 def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved: bool) -> Row:
-    """Reads all rows with and without a predicate that is true for each row, in turns, and compares the times.
+    """Compares the times of reading all rows with and without a predicate. The predicate is true for each row. The two
+    reads run in turns.
 
-    The processor time of one thread decides whether the goal is reached. The elapsed time of long reads has more noise
+    The processor time of one thread decides whether the goal is reached. The elapsed time of long reads varies by more
     than the difference.
     """
     where, condition = col(name) != literal, pc.field(name) != pa.scalar(literal)
@@ -238,7 +239,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="scale of lineitem: 1 has 6 million rows")
     parser.add_argument("--codec", default="zstd")
     parser.add_argument("--keys", type=int, default=50, help="keys of each lookup")
-    parser.add_argument("--peer-keys", type=int, default=50, help="how many of the keys pyarrow and pyorc look up")
+    parser.add_argument("--peer-keys", type=int, default=50, help="number of keys that pyarrow and pyorc look up")
     parser.add_argument("--rounds", type=int, default=5, help="reads of the whole table with and without a predicate")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     given = parser.parse_args(words)

@@ -94,7 +94,7 @@ def scan(path: str, *, remote: bool) -> None:
 
 
 def _status(name: str) -> float:
-    """Returns a number of ``/proc/self/status`` in MiB."""
+    """Returns a value of ``/proc/self/status`` in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) / 1024

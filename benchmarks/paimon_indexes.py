@@ -1,14 +1,14 @@
-"""Compares Paimon's formats in orcidx and in Paimon's Java, in one run:  python -m benchmarks.paimon_indexes
+"""Compares Paimon's formats in orcidx and in Paimon's Java library, in one run:  python -m benchmarks.paimon_indexes
 
-The benchmark has three parts. It builds each kind of index from a column. It looks up values in indexes of
-``--rows`` rows. It scans a table of ``--rows`` rows with deletion vectors. Both sides run with one thread, in turns,
-several times, and the best round of each counts. Java is warmed up first, and measures its own times (System.nanoTime
-and the processor time of the thread). The output has elapsed time, processor time, and Java's processor time divided
-by the processor time of orcidx. The answers are compared.
+The benchmark has three parts. It builds each kind of index from a column. It looks up values in indexes of ``--rows``
+rows. It scans a table of ``--rows`` rows with deletion vectors. Both sides run with one thread, in turns, several
+times, and the best round of each counts. Java is warmed up first, and measures its own times (System.nanoTime and the
+processor time of the thread). The output has elapsed time, processor time, and Java's processor time divided by the
+processor time of orcidx. The results are compared.
 
-Java needs a JRE and the jar of ``.ci/fetch-paimon``. With ``--no-java`` its columns are empty. pypaimon-rust has no
-interface to single indexes, and its filtered reads of ORC files fail. With ``--rust`` it scans the tables. The rows of
-pypaimon-rust show its times in the columns of orcidx.
+Java needs a JRE and the jar of ``.ci/fetch-paimon``. With ``--no-java``, its columns are empty. pypaimon-rust has no
+interface to single indexes, and its filtered reads of ORC files fail. With ``--rust``, it scans the tables. In these
+rows, the columns of orcidx have the times of pypaimon-rust.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Row:
     java: Time | None
     equal: bool
     items: int = 0
-    """The number of values in a round. If it is given, values per second are shown instead of milliseconds."""
+    """The number of values in a round. If it is not 0, values per second are shown instead of milliseconds."""
 
 
 def builds(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
@@ -175,7 +175,7 @@ def builds(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
                 loaded = values
             java.build(kind, data_type, options, given.warm)
             theirs, java_body = java.build(kind, data_type, options, given.repeat)
-            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # its order is not fixed
+            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # the order is not fixed
         yield Row(f"build {name}", took, theirs, equal, given.build_rows)
 
 
@@ -313,11 +313,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of lookups and scans (default 10,000,000)")
     parser.add_argument("--build-rows", type=int, default=2_000_000, help="rows of each build (default 2,000,000)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds of a build or scan (default 3)")
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of a lookup, and of warming up Java before")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of a lookup, and of warming up Java")
     parser.add_argument("--warm", type=int, default=3, help="builds that warm up Java (default 3)")
     parser.add_argument("--only", default="", help="measure only rows whose name contains this text")
     parser.add_argument("--no-java", dest="java", action="store_false", help="measure only orcidx")
-    parser.add_argument("--rust", action="store_true", help="scan with pypaimon-rust too (must be installed)")
+    parser.add_argument("--rust", action="store_true", help="also scan with pypaimon-rust, which must be installed")
     parser.add_argument("--memory", default="6g", help="heap of the JVM (default 6g)")
     return parser.parse_args()
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.paimon_table_index [FILES] [--sidecars]
 
-All files are links to one file of 100 rows, so they are made quickly. With ``--sidecars`` each index is stored in a
-separate file, and otherwise in the manifest.
+All files are links to one file of 100 rows, so they are made quickly. With ``--sidecars``, each index is stored in a
+separate file. Without it, the indexes are stored in the manifest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def make_table(folder: Path, files: int, *, threshold: str) -> None:
 
 
 def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function. The processor time of each call is added to ``seconds[name]``."""
+    """Wraps a function, so that the processor time of each call is added to ``seconds[name]``."""
 
     def call(*given: Any, **named: Any) -> Any:
         start = time.process_time()

@@ -66,7 +66,7 @@ def engines() -> list[Row]:
 
 
 def picture(title: str, rows: list[Row]) -> str:
-    """Draws the bars. The longest bars of all groups have the same length, because the numbers of the groups differ."""
+    """Draws the bars. The longest bar has the same length in each group, because the numbers of the groups differ."""
     parts, y = [], 46
     for name, sides in rows:
         parts.append(f'<text x="{LEFT}" y="{y + 10}">{escaped(name)}</text>')

@@ -1,9 +1,9 @@
 """Makes RECORDS.md from ``records.jsonl``:  python -m benchmarks.records
 
-A line of ``records.jsonl`` is one record: its ``heading``, the ``dates``, ``commits`` and ``commands`` that it names,
-and its ``body``, whose parts are texts and tables (``columns``, ``align``, ``rows``). To add a record, write a section
-with a heading into RECORDS.md, and run ``python -m benchmarks.records take``. This command adds the record to
-``records.jsonl`` and makes the page again. Run it again after a merge.
+A line of ``records.jsonl`` is one record. It has the ``heading``, and the ``dates``, ``commits`` and ``commands`` that
+the record names. The parts of its ``body`` are texts and tables (``columns``, ``align``, ``rows``). To add a record,
+write a section with a heading into RECORDS.md, and run ``python -m benchmarks.records take``. This command adds the
+record to ``records.jsonl`` and makes the page again. Run it again after a merge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures what rewriting costs and gains:  python -m benchmarks.rewrites --scale 1
+"""Measures the cost and the benefit of rewriting:  python -m benchmarks.rewrites --scale 1
 
 The file is TPC-H lineitem with shuffled rows, in one ORC file that pyarrow wrote. First the benchmark sorts the rows by
 a column and adds bloom filters. It compares lookups and sizes before and after. Then it measures the processor time of

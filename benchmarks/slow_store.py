@@ -31,7 +31,8 @@ TEXT = 40
 
 
 class SlowStore(AsyncFileSystem):  # type: ignore[misc]
-    """A store with objects in memory, whose requests take time. The sizes of objects are known without a request."""
+    """A store that keeps objects in memory. Each request takes some time. The sizes of objects are known without a
+    request."""
 
     cachable = False
 

@@ -46,8 +46,8 @@ LAYOUTS = {"24": "24 files", "2000": "2,000 files", "1": "one sorted file"}
 
 @dataclass(frozen=True)
 class Query:
-    """A read of ``columns`` (None: all columns) with the condition ``where``. ``end`` turns the DataFrame of the read
-    into the DataFrame that is collected."""
+    """A read of ``columns`` with the condition ``where``. If ``columns`` is None, all columns are read. ``end``
+    converts the DataFrame of the read to the DataFrame that is collected."""
 
     title: str
     where: str | None
@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--parts", default="scans,lookups,tpch,many")
-    parser.add_argument("--layouts", default=",".join(LAYOUTS), help=f"of scans: {', '.join(LAYOUTS)}")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS), help=f"layouts of the scans: {', '.join(LAYOUTS)}")
     parser.add_argument("--only-data", action="store_true", help="only write and index missing data in --folder")
     parser.add_argument("--folder", type=Path, help="the folder of the data; missing data is written there")
     parser.add_argument("--master", default="local[*]")

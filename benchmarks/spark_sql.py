@@ -4,15 +4,15 @@
 
 A session is enabled with ``orcidx.spark.enable``. Each round runs a query three times over the same views: plain, plain
 again, and enabled. The three runs have six possible orders. Each order is used equally often, in a random sequence with
-a fixed seed. With a rotating order, a run would always follow the same other run, and would have to collect its garbage
-in the JVM.
+a fixed seed. With a rotating order, a run would always follow the same other run, and the JVM would collect the garbage
+of this other run during its time.
 
 For each query, two ratios are printed. Each is the median of the ratios of the rounds. The first is the plain time
-divided by the enabled time. The second is the plain time divided by the time of plain again, which shows the noise. The
-layout ``with`` has bloom filters on two columns. The layout ``without`` has no indexes. The answers are compared.
+divided by the enabled time. The second is the first plain time divided by the second plain time, which shows the noise.
+The layout ``with`` has bloom filters on two columns. The layout ``without`` has no indexes. The results are compared.
 ``--cpu`` measures the processor time of the JVM and of this process, for a machine with other work. The exit code is 1
-if the first ratio of a query is below 0.95, and the enabled run takes over 30 ms more than the plain run. ``--folder``
-keeps the data.
+if the first ratio of a query is below 0.95, and the enabled run takes over 30 ms longer than the plain run.
+``--folder`` keeps the data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WARM_UP = 3
 
 
 def without_indexes(indexed: Path, plain: Path) -> None:
-    """Makes hard links to the same files. The files of orcidx are left out."""
+    """Makes hard links to the same files, except to the files of orcidx."""
     shutil.copytree(indexed, plain, copy_function=os.link, ignore=shutil.ignore_patterns("_orcidx"), dirs_exist_ok=True)
 
 

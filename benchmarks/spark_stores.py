@@ -40,7 +40,7 @@ SIDES = ("spark", "read", "enabled")
 
 @dataclass(frozen=True)
 class Place:
-    """A store. ``settings`` are settings of Spark. ``fetched`` returns the bytes that a session has fetched."""
+    """A store. ``settings`` are settings of Spark. ``fetched`` returns how many bytes a session has fetched."""
 
     url: str
     settings: Mapping[str, str]

@@ -1,4 +1,6 @@
-"""Compares totals without reading with reads: python -m benchmarks.totals [files] [range] [groups] [plan] [--scale 0.1]
+"""Compares totals that are computed without reading rows with reads of the rows.
+
+    python -m benchmarks.totals [files] [range] [groups] [plan] [--scale 0.1]
 
 ``files``: computes count, sum, minimum, maximum and average for a range, with the catalog of a directory. The directory
 has 100,000 files of 60,000 rows, in a store that takes 30 ms for a request. Only the files that a query opens exist.
@@ -54,7 +56,7 @@ CATALOG = "table/_orcidx/rollup/00000001.catalog"
 
 
 class SlowStore(AsyncFileSystem):  # type: ignore[misc]
-    """A store in memory. Each request takes ``REQUEST_SECONDS``. Some objects are made when they are first read."""
+    """A store in memory. Each request takes ``REQUEST_SECONDS``. Some objects are created when they are first read."""
 
     cachable = False
 
@@ -177,7 +179,7 @@ def planned(directory: str, where: str) -> str:
 
 
 def with_embedded(known: Catalog) -> Catalog:
-    """Adds a bloom filter of column v to the catalog for each file. A filter has some 100 bytes with random bits."""
+    """Adds a bloom filter of column v to the catalog for each file. A filter has about 100 bytes of random bits."""
     count = len(known)
     source = io.BytesIO()
     orcidx.write_table(pa.table({"v": np.arange(60)}), source)
@@ -212,7 +214,7 @@ print(f"{{len(listing):,}} files, {{len(left)}} left, "
 
 
 def best(call: Callable[[], object], rounds: int) -> tuple[float, object]:
-    """Returns the least processor time of the rounds, and the answer."""
+    """Returns the least processor time of the rounds, and the result."""
     times = []
     for _ in range(rounds):
         began = time.process_time()

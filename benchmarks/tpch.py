@@ -1,4 +1,4 @@
-"""Writes the tables of TPC-H as ORC files with Spark, and has the 22 queries for views of any reader."""
+"""Writes the tables of TPC-H as ORC files with Spark. It also has the 22 queries, for views of any reader."""
 
 from __future__ import annotations
 
