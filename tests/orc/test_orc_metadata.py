@@ -133,7 +133,7 @@ def test_magic_at_the_head_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_come_from_the_stripes() -> None:
-    """Some writers do not store the number of rows in the footer, and others could store a wrong one."""
+    """Some writers do not store the number of rows in the footer, and a stored number can be wrong."""
     footer = pb.stripe_footer([], [b"", b""])
     data = pb.orc_file(ROOT, stripes=[(b"", footer, 5), (b"", footer, 7)], footer_fields=pb.uint(6, 99))
     assert tail_of(data).footer.rows == 12

@@ -351,7 +351,7 @@ def test_timestamp_bounds() -> None:
         timestamps(day, 2 * day),
         timestamps(day, 2 * day, 1, 8),  # nanoseconds are stored plus one
         timestamps(-2 * day, -day, -499, 1),  # a negative number of nanoseconds, as Arrow's writer stores it
-        timestamps(-500, -400, 1, 1),  # would be read as half a second after the epoch, without a correction
+        timestamps(-500, -400, 1, 1),  # without a correction, this would be read as half a second after the epoch
         timestamps(-(10**15), 10**15, 1, 1),  # beyond int64 nanoseconds
         pb.statistics(10, False, pb.blob(9, pb.sint(1, 5) + pb.sint(2, 6))),  # only the bounds in local time
     ]

@@ -188,7 +188,8 @@ def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any])
 def test_a_rollback_while_it_commits_leaves_no_snapshot_above_a_gap(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """If such a snapshot remained, later commits of Paimon would reach its number, and their rows would be lost."""
+    """If a snapshot above a gap remained, later commits of Paimon would reach its number, and their rows would be
+    lost."""
     for number in range(2):
         open_table(folder).append(rows(5000 + number, 1))
     _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
@@ -693,7 +694,8 @@ def test_more_rows_than_a_snapshot_can_count(folder: Path, operation: str) -> No
 
 
 def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
-    """Paimon's compaction sometimes leaves such deletion vectors. A later delete in the same index file drops them."""
+    """Paimon's compaction sometimes leaves deletion vectors of files that no longer exist. A later delete in the same
+    index file drops them."""
     open_table(folder).append(rows(100))
     open_table(folder).delete(col("id").is_in([5, 105]))
     index = folder / "manifest" / snapshot(folder)["indexManifest"]

@@ -95,7 +95,7 @@ def test_rows_of_types_that_are_kept_elsewhere(tmp_path: Path, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_partitions_by_floats(tmp_path: Path, kind: str) -> None:
-    """Appends with such a partition are refused, because a directory's name can contain the FLOAT value 0.1 in two
+    """Appends to partitions of floats are refused, because a directory's name can contain the FLOAT value 0.1 in two
     forms."""
     made = empty_table(tmp_path / "t", {"id": "BIGINT", "city": "STRING", "part": kind}, partition_keys=["part"])
     before = every_file(made)
@@ -147,7 +147,8 @@ def test_schemas_with_keys_that_are_not_known(folder: Path, operation: str, chan
 
 @pytest.mark.parametrize("lacking", [True, False])
 def test_rows_without_a_value_where_java_writes_a_default(folder: Path, lacking: bool) -> None:
-    """Such rows are refused. orcidx would write NULL, but Java writes the default value."""
+    """Rows without a value are refused if the column has a default. orcidx would write NULL, but Java writes the
+    default."""
     edit_json(folder / "schema" / "schema-0", lambda schema: schema["fields"][1].update(defaultValue="Rome"))
     given = rows(1000, 10)
     without = given.select(["id"]) if lacking else given.set_column(1, "city", pa.array(["x"] * 9 + [None]))

@@ -260,7 +260,8 @@ def test_deletes_cancel_adds_by_the_full_identity(tmp_path: Path, codec: str) ->
 @pytest.mark.parametrize("kinds", [(0, 1, 0), (1, 0, 0)])
 @pytest.mark.parametrize("merged_from", ["1", "100"])
 def test_a_file_that_was_added_again_is_live(table: PaimonTable, merged_from: str, kinds: tuple[int, ...]) -> None:
-    """A scan returns the rows of such a file, as the snapshot counts them. A change of the table succeeds."""
+    """A scan returns the rows of a file that was added again, because the snapshot also counts them. A change of the
+    table succeeds."""
     table.schema({0: ("a", "INT")}, options={"bucket": "-1", "manifest.merge-min-count": merged_from})
     added = table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))
     table.entries[:] = [{**added, "_KIND": kind} for kind in kinds]
@@ -273,7 +274,7 @@ def test_a_file_that_was_added_again_is_live(table: PaimonTable, merged_from: st
 
 
 def test_a_file_that_is_added_twice_is_damage_for_every_reader(table: PaimonTable) -> None:
-    """A scan and an append both refuse such a table."""
+    """A scan and an append both refuse a table in which a file is added twice."""
     table.schema({0: ("a", "INT")}, options={"bucket": "-1"})
     table.entries.append({**table.add("data-0.orc", rows(a=pa.array([1], pa.int32())))})
     table.commit()

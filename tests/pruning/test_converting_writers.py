@@ -238,8 +238,8 @@ def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], l
 
 
 def test_bounds_that_java_joined_still_prune() -> None:
-    """Only literals that a missing bound could contain cannot be ruled out. Row groups have no merged bounds, so their
-    statistics rule out even these literals."""
+    """A merged bound can lack stored values, so it cannot rule out literals that these values may equal. It rules out
+    all other literals. Row groups have no merged bounds, so their statistics rule out even these literals."""
     file = FIXTURES / "converted" / "java-1.5.13-char.orc"
     with only("file statistics"):
         assert kept(file, col("x") < "a") == kept(file, col("x") >= "d") == 0

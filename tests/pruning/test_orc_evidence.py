@@ -614,7 +614,8 @@ def test_a_field_of_a_nullable_struct_may_be_null_where_its_own_statistics_see_n
 
 
 def test_times_before_1970_with_fractions_are_found():
-    """ORC C++ computes wrong minima and maxima for such row groups. Its own reader does not find any of these rows."""
+    """For row groups with such times, ORC C++ computes wrong minima and maxima. Its own reader does not find any of
+    these rows."""
     moment = datetime.datetime(1969, 6, 1, 12, 0, 0, 500_000)
     buffer = io.BytesIO()
     pa.orc.write_table(pa.table({"t": pa.array([moment] * 100, pa.timestamp("ns"))}), buffer)

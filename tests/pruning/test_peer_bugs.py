@@ -191,8 +191,8 @@ def test_a_time_before_1970_in_a_file_of_pyorc_is_found() -> None:
 
 @pytest.mark.java
 def test_days_before_the_reform_are_found_in_a_file_of_java(spark: Any, tmp_path: Path) -> None:
-    """Statistics and bloom filters have day numbers of the hybrid calendar. For such days, pyarrow's dates are wrong by
-    ten or more days (entry 4)."""
+    """Statistics and bloom filters have day numbers of the hybrid calendar. For days before the calendar reform,
+    pyarrow's dates are wrong by ten or more days (entry 4)."""
     text = "if(id < 1500, date'1500-02-28', date'2020-01-01') as d"
     options = {"orc.row.index.stride": 1000, "orc.bloom.filter.columns": "d"}
     spark.range(3000).coalesce(1).selectExpr(text).write.options(**options).orc(str(tmp_path / "o"))
@@ -244,7 +244,8 @@ def test_not_is_no_complement_of_what_an_index_keeps() -> None:
 
 
 def test_a_part_that_no_index_answers_keeps_its_side_of_an_or() -> None:
-    """If such a part is dropped from an OR, rows are lost. It may be dropped from an AND (auron issue 2369)."""
+    """If a part that no index can decide is dropped from an OR, rows are lost. It may be dropped from an AND (auron
+    issue 2369)."""
     table = pa.table({"a": pa.array(range(300)), "s": [f"text {row}" for row in range(300)]})
     data = write(table)
     assert found(data, (col("a") == 7) | col("s").ends_with(" 250")) == [7, 250]

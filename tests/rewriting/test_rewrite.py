@@ -273,7 +273,7 @@ def test_clustering_narrows_both_columns(tmp_path):
 
 
 def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
-    """Rare values get few of the bits, even if they are many, so that the frequent values are separated."""
+    """Rare values get few of the bits, even if there are many of them, so that the frequent values are separated."""
     rng = np.random.default_rng(3)
     frequent = [rng.integers(0, 1000, 40_000) for _ in "ab"]
     rare = [rng.integers(1000, 10**9, 40_000) for _ in "ab"]

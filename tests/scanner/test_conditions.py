@@ -216,7 +216,7 @@ def words(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Yields a list. It gets the sizes of the dictionaries on which leaves are evaluated."""
+    """Yields a list that records the sizes of the dictionaries on which leaves are evaluated."""
     sizes: list[int] = []
     plain = dictionary_answers.DictionaryAnswer.__init__
 

@@ -81,7 +81,7 @@ def test_other_reads_say_which_file_is_gone(tmp_path: Path) -> None:
             read()
     with pytest.raises(FileNotFoundError) as caught:
         orcidx.open(folder / "1.orc")
-    assert not isinstance(caught.value, FileGone)  # the caller named this file, no listing did
+    assert not isinstance(caught.value, FileGone)  # not FileGone, because the caller named this file
 
 
 @pytest.mark.parametrize(

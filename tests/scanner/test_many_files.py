@@ -129,8 +129,8 @@ def test_a_partition_stands_before_a_column_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
-    """A path of one name, such as ``("text",)``, means the partition column, as the name does. This also applies to a
-    single file. Engines and totals pass paths."""
+    """A path of one name, such as ``("text",)``, and the name itself both mean the partition column. This also applies
+    to a single file. Engines and totals pass paths."""
     for number in range(files):
         write(tmp_path / f"text=other/day={number}" / "a.orc", 0, 2)
     table = orcidx.scan(tmp_path, [("day",), "id", ("text",)], where="id = 1").to_table()

@@ -187,7 +187,7 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
 
 
 def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The error is the error that a single thread finds first. All rows before it are returned."""
+    """The error is the one that a single thread finds first. All rows before it are returned."""
     data = Path(path).read_bytes()
     failures = 0
     for _ in range(25):

@@ -83,7 +83,7 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int IN (5) AND NOT long > 3", {"int"}),
         (["id"], "int <> 5 AND long IS NOT NULL", set()),
         (["id"], "short < 5 AND wide < 5 AND real < 5 AND word < 'w3'", set()),
-        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates a part
+        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates a part of the condition
     ],
 )
 def test_which_columns(

@@ -372,8 +372,8 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 6000, 6001, 12_000, 100_000])
 def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, rng: np.random.Generator) -> None:
-    """A text of more than 8 kB would wait 40 ms for an acknowledgement. So the bytes of a file are passed in another
-    way."""
+    """Parts of more than 6,000 bytes are not passed as text, because a text of more than 8 kB would wait 40 ms for an
+    acknowledgement."""
     if place.exclusive:
         return  # the calls are the same, but writing takes longer
     data = rng.bytes(size)

@@ -31,7 +31,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Returns a list. It gets each store in which the files that can be skipped are looked up."""
+    """Returns a list that records the stores in which the files to skip are looked up."""
     asked: list[Any] = []
     original = sql_queries.find_survivors
 

@@ -83,7 +83,7 @@ def test_nothing_left_is_no_rows(spark: Any, files: Path) -> None:
 
 @pytest.fixture
 def pushing(spark: Any) -> Iterator[Any]:
-    """The session with pushdown of filters turned on, as another source may need it."""
+    """The session with pushdown of filters turned on, because another source may need it."""
     spark.conf.set(PUSHDOWN, "true")
     yield spark
     spark.conf.unset(PUSHDOWN)

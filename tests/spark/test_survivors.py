@@ -108,7 +108,7 @@ def columns_of_text(listing: Listing) -> list[str]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
-    """Returns a list. It gets each catalog that is read from now on."""
+    """Returns a list that records the catalogs that are read."""
     read = Catalog.read
     found: list[CatalogFile] = []
 
@@ -203,8 +203,7 @@ def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list. It gets an entry for each file whose index is read from now on. Each read takes ten
-    milliseconds."""
+    """Returns a list with an entry for each file whose index is read. Each read takes ten milliseconds."""
     read, found = survivors.read_file_index, []
 
     def counted(data: Any, *, types: Any, rows: int) -> Any:
@@ -281,8 +280,8 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
 def test_indexes_in_a_store_are_asked_side_by_side(
     slots: int, seconds: float, falls: float, asked_of: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Indexes in a store are read at the same time. Their number depends on the time to open a file of this store, not
-    of a local disk."""
+    """Indexes in a store are read at the same time. The number of indexes that are read depends on the time to open a
+    file of this store, not of a local disk."""
     now = [0.0]
     monkeypatch.setattr(survivors.time, "perf_counter", lambda: now[0])
     batches: list[int] = []

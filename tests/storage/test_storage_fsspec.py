@@ -60,7 +60,7 @@ def test_asynchronous_storage() -> None:
     assert cloud.calls == [("info", None, None), ("cat", 49_900, 50_000)]
     cloud.calls.clear()
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
-    assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "a check besides the read"
+    assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "one check for the read"
     assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
     cloud.data = DATA[::-1]
     with pytest.raises(StorageError, match="changed"):

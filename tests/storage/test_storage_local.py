@@ -134,7 +134,7 @@ def test_empty_sources(path: Path) -> None:
 
 def test_identity_needs_a_settled_file(path: Path) -> None:
     reader = open_reader(path)
-    assert reader.identity is None, "a new file could change again at the same time stamp"
+    assert reader.identity is None, "a new file could change again without a new time"
     reader.close()
     old = path.stat().st_mtime_ns - 60_000_000_000
     os.utime(path, ns=(old, old))

@@ -424,7 +424,7 @@ def test_clean_lists_unfinished_uploads() -> None:
         assert "lifecycle rule" in str(done)
         assert not clean_indexes(
             "s3://unfinished/set", older_than=40 * 365 * 86400, storage_options=options
-        ).uploads  # for moto, all uploads are of 2010
+        ).uploads  # moto gives 2010 as the date of uploads
 
 
 def modes_below(folder: Path) -> set[int]:

@@ -52,8 +52,8 @@ PATIENCE = 60
 
 
 class Interrupt(KeyboardInterrupt):
-    """The error that the handler raises. As a KeyboardInterrupt, it ends an asyncio event loop, which does not raise
-    other errors."""
+    """The error that the handler raises. It is a KeyboardInterrupt, because an asyncio event loop would catch any other
+    error and continue."""
 
 
 class Tasks:

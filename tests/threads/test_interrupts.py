@@ -95,7 +95,8 @@ def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
 @with_timers
 @pytest.mark.parametrize("command", [["scan", "--stats"], ["check"], ["rewrite", "OUT"]], ids=lambda one: one[0])
 def test_the_shell_ends_at_an_interrupt(tmp_path, command):
-    """At any moment of the interrupt, the process ends, prints no Python traceback, and leaves no temporary file."""
+    """The interrupt comes at different moments. The process ends, prints no Python traceback, and leaves no temporary
+    file."""
     path = tmp_path / "many.orc"
     rows = 200_000
     orcidx.write_table(pa.table({"a": range(rows), "b": [f"{i}" for i in range(rows)]}), path, stripe_size=1 << 20)

@@ -150,7 +150,7 @@ class ReferenceFile:
         assert all(0 < size <= self.block for size in sizes[-1:])
 
     def _positioned(self, stripe: ReferenceStripe, column: int, kind: int) -> list[tuple[int, int]]:
-        """Returns (stream, number of additional numbers after the byte offset), in the order of the positions."""
+        """Returns (stream, count of the numbers after the byte offset), in the order of the positions."""
         if kind == BOOLEAN:
             own = [(DATA, BITS)]
         elif kind in (FLOAT, DOUBLE):

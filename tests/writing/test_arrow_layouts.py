@@ -93,7 +93,7 @@ def test_what_an_array_comes_to():
 
 @pytest.mark.parametrize("kind", ["views", "dictionary", "runs", "nested dictionary", "skewed"])
 def test_slices_are_neither_large_nor_single_rows(monkeypatch, kind):
-    """A slice of views has the buffers of the whole array. Its size must not be computed from them, or it would be
+    """A slice of views has the buffers of the whole array. If its size were computed from these buffers, it would be
     written row by row."""
     rows = 40_000
     texts = [f"a text that is not short at all {i % 5000:06d}" * 12 for i in range(rows)]

@@ -1,5 +1,5 @@
-"""With default options, the reader can open every file of the writer. If it could not open a file, the writer refuses
-to write this file."""
+"""With default options, the reader can open every file that the writer writes. The writer refuses to write other
+files."""
 
 from __future__ import annotations
 
