@@ -111,7 +111,7 @@ class CatalogFile:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
             raise _DamagedCatalog(
-                f"a catalog of {self.size} bytes should have {rows} rows, but at most {most} rows are allowed"
+                f"the catalog claims {rows} rows, but a catalog of {self.size} bytes may have at most {most} rows"
             )
         missing = [name for name in columns if name not in self._file.schema.names]
         if missing:

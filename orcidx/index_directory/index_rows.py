@@ -23,8 +23,8 @@ Int64s = npt.NDArray[np.int64]
 
 INDEX_COLUMNS = ("tail", "index", "index_size", "embedded", "indexes")
 ROWS_AT_ONCE = 1 << 13
-"""The number of rows that are read and kept together if files are looked up one by one. All rows are kept if there are
-not more. By default an embedded index has at most 500 bytes (decision 0070)."""
+"""The number of rows that are read and kept together if files are looked up one by one. If there are no
+more rows than this, all rows are kept. By default an embedded index has at most 500 bytes (decision 0070)."""
 
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:

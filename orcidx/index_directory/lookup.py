@@ -122,7 +122,7 @@ def plan_listing(
 
 def unused_notes(request: ScanRequest) -> tuple[Note, ...]:
     """The note that indexes of directories are not used, for a request with a condition that does not find columns by
-    their names. The names in an index may be those of other columns."""
+    their names. The names in an index may be the names of other columns."""
     if request.match == "name" or request.where is None:
         return ()
     text = f'indexes of directories are not used, because match="{request.match}" does not find columns by their names'

@@ -175,7 +175,7 @@ class IndexStore:
         match = self.match(listing)
         asked = columns_asked_of(predicate, totalled)
         spec = self.catalogs.listing.spec.get("spec", {})
-        # A name such as ``a[b]`` can be a column, or a key of the map ``a``. In each file it can be the other one.
+        # A name such as ``a[b]`` can be a column, or a key of the map ``a``. The meaning can differ between files.
         exact = {name for columns in spec.values() for name in columns}
         indexed = {name.lower() for name in exact.union(columns_of(spec, ()))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)

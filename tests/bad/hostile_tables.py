@@ -299,7 +299,7 @@ def ask_catalog(data: bytes) -> None:
     assert len(Catalog.read(CatalogFile(data)).latest())
 
 
-@attack(ask_catalog, "should have 2000000 rows")
+@attack(ask_catalog, "the catalog claims 2000000 rows")
 def catalog_of_many_rows() -> bytes:
     return _catalog(2_000_000, "a.orc")
 
