@@ -24,7 +24,7 @@ from orcidx.errors import InvalidQuery
 __all__ = ["dv"]
 
 _SHOWN_POSITIONS = 10
-"""The number of positions that are listed, after the total number."""
+"""The maximum number of positions that are listed for a vector."""
 
 offset_option = click.option(
     "--offset", type=click.IntRange(min=0), help="The position of the vector, as in the manifest."

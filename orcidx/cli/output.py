@@ -38,15 +38,15 @@ __all__ = [
 TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 """The characters that are escaped in a cell, with what is written instead."""
 _MIDDLE_WIDTH = 40
-"""The most characters of a cell that count when the columns that fit side by side are chosen. Longer cells are
-folded."""
+"""The maximum number of characters of a cell that are counted to choose the columns that fit side by side. Longer cells
+are folded."""
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of an Arrow array. Dates and times that Python cannot represent become ISO 8601 text."""
     try:
         return array.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError):  # Python has neither years before 1 or after 9999 nor nanoseconds
+    except (OverflowError, ValueError):  # Python's dates and times end at the years 1 and 9999, and have no nanoseconds
         return [_python_value(scalar) for scalar in array]
 
 

@@ -58,7 +58,7 @@ _ROW_OPTIONS = (
         type=SIZE,
         default="1G",
         show_default=True,
-        help="The most bytes of rows that are sorted in memory. DuckDB sorts more rows.",
+        help="The maximum number of bytes that are sorted in memory. DuckDB sorts larger data.",
     ),
 )
 _COMMON_OPTIONS = (

@@ -63,7 +63,7 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
 
 def _print_scan(scan: Scan, batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
     """Prints the rows of a scan. The first batch is read before the names of the columns are needed, because the file
-    is then open. Otherwise it would be opened once more to find the names."""
+    is then open. Without this read, the file would be opened once more to find the names."""
     first = next(batches, None)
     rows = batches if first is None else chain([first], batches)
     print_rows(scan.schema.names, rows, as_json=as_json, table=table)

@@ -173,7 +173,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
     """The schema of the result. Raises ``InvalidQuery`` with pyarrow's message for expressions that pyarrow cannot
     bind."""
-    # A table of no batches: with an empty batch, pyarrow raises an error if the filter's columns include a union.
+    # The table has no batches, because pyarrow raises an error for an empty batch if the filter's columns include a
+    # union.
     nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))
     try:
         return nothing.scanner(columns=columns, filter=filter, use_threads=False).projected_schema

@@ -199,7 +199,7 @@ class _Source:
     def _pushed(self, with_columns: list[str] | None, filters: Sequence[pl.Expr], batch_size: int | None) -> Scan:
         request = self.scan.resolved
         schema = self.scan.schema
-        if request.row_numbers is not None:  # row numbers have no index
+        if request.row_numbers is not None:  # no index has the column of row numbers
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
         carried = (_carried(each, schema, request.options.nan) for each in filters)

@@ -19,8 +19,8 @@ __all__ = ["Facts", "advice"]
 
 _LITTLE_SHARE = 0.1
 _MUCH_SHARE = 0.5
-"""Shares of the bytes. Up to the first share, a query reads little. Above the second share, a query reads much, or a
-column takes much."""
+"""Shares of the bytes. A query that reads at most the first share reads little. A query that reads more than the second
+share reads much. A column that takes more than the second share is large."""
 _MUCH_OVERLAP = 2
 """The overlap depth of row groups above which sorting is recommended."""
 _SMALL_FILE = 4 << 20
