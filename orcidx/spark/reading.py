@@ -51,9 +51,11 @@ if TYPE_CHECKING:
 __all__ = ["read", "why"]
 
 DRIVER_METADATA_FILES = 256
-"""The most files whose metadata the driver reads itself, at about a millisecond each. For more files, tasks read it."""
+"""The maximum number of files whose metadata the driver reads itself, at about a millisecond each. For more files,
+tasks read it."""
 CHUNKS_PER_SLOT = 4
-"""The most planning tasks for each slot. With several tasks for each slot, all slots finish at about the same time."""
+"""The maximum number of planning tasks for each slot. With several tasks for each slot, all slots finish at about the
+same time."""
 _CHOICE = "_orcidx_choice"
 _FAILED_PART = -1
 """The ``order`` of a row that has an error instead of a part."""
@@ -185,10 +187,10 @@ def _by_engine(
         own = "only orcidx reads Paimon tables"
     if own is None and query.table is None and swap_under_way(query.reached, query.storage_options):
         own = (
-            "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so Spark's reader "
-            "would read rows twice; orcidx.spark.recover ends the rewrite"
+            "a rewrite of the directory has not finished replacing its files, or keeps old files (keep_old), so "
+            "Spark's reader would read rows twice; orcidx.spark.recover ends the rewrite"
         )
-    by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
+    by_spark = "a Column in where=" if is_column(where) else "where_in=" if where_in is not None else None
     if query.reader_options:
         if wanted == "orcidx":
             raise InvalidQuery("options= are only for Spark's reader, so they cannot be given with engine='orcidx'")
@@ -208,7 +210,7 @@ def _by_engine(
         if wanted == "orcidx":
             raise InvalidQuery("only Spark's reader can compare text with a collation; leave out engine='orcidx'")
     if own is not None and (wanted == "spark" or by_spark is not None):
-        raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be used here: {own}")
+        raise InvalidQuery(f"{by_spark or 'the engine spark'} needs Spark's reader, but {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):
         try:
             return _planned(spark, query, facts, own or "the caller chose it")

@@ -51,8 +51,8 @@ WITHOUT_SECONDS = 10.0
 """If a remote directory has no index, orcidx does not look for an index again for this many seconds. Looking for an
 index takes a request for each directory above, and each scan would wait for these requests."""
 _EXAMINED_ROOTS = 20
-"""The most directories of a relation that are examined for an index while a query is planned. A relation with more
-directories is examined when its scan lists its files."""
+"""The maximum number of directories of a relation that are examined for an index while a query is planned. A relation
+with more directories is examined when its scan lists its files."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED_SCANS)
 """The choices of the scans of this process's sessions, the newest last."""
 _KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
@@ -64,8 +64,8 @@ _HARMLESS = {
 }  # fmt: skip
 """Options of a relation that choose files or concern writing. Any other option might change the values of a column."""
 UNFINISHED = (
-    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so Spark may return rows "
-    "twice; orcidx.spark.recover ends the rewrite, and orcidx.spark.read returns each row once"
+    "a rewrite of the directory has not finished replacing its files, or keeps old files (keep_old), so Spark may "
+    "return rows twice; orcidx.spark.recover ends the rewrite, and orcidx.spark.read returns each row once"
 )
 
 

@@ -115,9 +115,9 @@ def settled_listing(
             continue
         if due:
             warnings.warn(
-                f"{name}: a rewrite has not finished its swap; {due} files are left out, because their rows are "
-                "already in new files. Readers other than orcidx see these rows twice; orcidx.spark.recover ends the "
-                "swap",
+                f"{name}: a rewrite has not finished replacing its files; {due} files are left out, because their rows "
+                "are already in new files. Readers other than orcidx see these rows twice; orcidx.spark.recover ends "
+                "the rewrite",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -54,7 +54,7 @@ def by_orcidx(directory: Path) -> tuple[list[int], bool]:
         assert orcidx.scan(directory).count_rows() == len(found)
         assert orcidx.scan(directory, where=col("id") == 7).to_table().num_rows == found.count(7)
         assert orcidx.aggregate(directory, {"s": "sum(id)"})["s"][0].as_py() == sum(found)
-    return found, any("has not finished its swap" in str(one.message) for one in caught)
+    return found, any("has not finished replacing its files" in str(one.message) for one in caught)
 
 
 def by_spark(spark: Any, directory: Path) -> list[int]:

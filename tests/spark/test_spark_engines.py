@@ -244,8 +244,8 @@ def test_wrong_questions_are_one_sentence(spark: Any, directory: Path) -> None:
         ({"where": "id = "}, "Syntax error"),
         ({"columns": ["txt"]}, "did you mean 'text'"),
         ({"engine": "java"}, "'auto', 'spark' and 'orcidx'"),
-        ({"engine": "spark", "limit": 3}, "engine spark cannot be used"),
-        ({"where": F.col("id") > 3, "limit": 3}, "a Column as where cannot be used"),
+        ({"engine": "spark", "limit": 3}, "engine spark needs Spark's reader"),
+        ({"where": F.col("id") > 3, "limit": 3}, "a Column in where= needs Spark's reader"),
         ({"where": col("id") > "x"}, "id"),
     ):
         with pytest.raises(InvalidQuery, match=told) as raised:
@@ -358,7 +358,7 @@ def test_options_of_sparks_reader(spark: Any, directory: Path, tmp_path: Path) -
     ):
         with pytest.raises(InvalidQuery, match=text):
             read(spark, directory, options=bad)
-    with pytest.raises(InvalidQuery, match="options= cannot be used here"):
+    with pytest.raises(InvalidQuery, match="options= needs Spark's reader"):
         read(spark, directory, limit=3, options={"mergeSchema": True})
     with pytest.raises(InvalidQuery, match="cannot be given with engine="):
         read(spark, directory, engine="orcidx", options={"mergeSchema": True})

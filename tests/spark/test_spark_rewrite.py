@@ -85,7 +85,7 @@ def plain_sql_is_spark_s(spark: Any, path: str) -> None:
     orcidx_spark.enable(spark)
     try:
         assert spark.sql(query).first()[0] == plain > 2 * FILES * ROWS - 10
-        assert "has not finished its swap" in orcidx_spark.why()[-1].reason
+        assert "has not finished replacing its files" in orcidx_spark.why()[-1].reason
     finally:
         orcidx_spark.disable(spark)
 

@@ -53,7 +53,7 @@ def test_each_row_is_read_once_at_every_step(directory):
             warnings.simplefilter("always")
             assert rows(directory) == [1, 2, 3, 4]
             assert rows(str(directory / "**" / "*.orc")) == [1, 2, 3, 4]
-        said = [str(one.message) for one in caught if "has not finished its swap" in str(one.message)]
+        said = [str(one.message) for one in caught if "has not finished replacing its files" in str(one.message)]
         assert len(said) == (2 if number in (1, 2) else 0)
         memory.put(str(directory), f"/swap{number}", recursive=True)
         for name in (f"memory://swap{number}", f"memory://swap{number}/*"):

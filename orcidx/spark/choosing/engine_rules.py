@@ -31,13 +31,14 @@ __all__ = [
 ]
 
 MOST_LOOKUP_KEYS = 32
-"""The most keys for which rows are looked up. With more keys, most row groups contain at least one of the keys."""
+"""The maximum number of keys for which rows are looked up. With more keys, most row groups contain at least one of the
+keys."""
 LATE_COLUMNS = 4
-"""The least number of columns for a lookup of keys. A lookup decodes columns only for the rows with the keys. With
+"""The minimum number of columns for a lookup of keys. A lookup decodes columns only for the rows with the keys. With
 fewer columns this saves little."""
 LEAST_LOOKUP_BYTES = 16 << 20
-"""The least stored bytes of the remaining files for a lookup of keys. Below this size, starting a Python worker costs
-more than decoding the files."""
+"""The minimum number of stored bytes of the remaining files for a lookup of keys. Below this size, starting a Python
+worker costs more than decoding the files."""
 RARE_SHARE = 0.5
 """The largest share of the bytes that the remaining files may have for a lookup of keys. With a larger share, most row
 groups probably have a matching row."""

@@ -21,7 +21,7 @@ from orcidx.storage import Source, list_sources
 __all__ = ["damaged_file", "with_files_named", "without_common_schema"]
 
 MOST_OPENED = 256
-"""The most files that are opened for a message, at about a millisecond each."""
+"""The maximum number of files that are opened for a message, at about a millisecond each."""
 
 
 def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
 
 MOST_KEYS = 100_000
-"""The most keys that are looked up one by one. For more keys only their range is used."""
+"""The maximum number of keys that are looked up one by one. For more keys only their range is used."""
 SMALL_BYTES = 16 << 20
 """The largest size in bytes, by Spark's estimate, of a frame whose keys are collected without a shuffle. Spark's
 ``distinct`` is a job of two stages with a shuffle. It took 280 ms for 100 keys, and collecting the same keys took

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_FILTER", "MOST_NAMED", "Relation", "escaped", "paths_of", "relation_of"]
 
 MOST_NAMED = 32
-"""The most files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
+"""The maximum number of files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
 LONGEST_FILTER = 20_000
-"""The most characters of a filter on names. The text of a plan contains the filter four times, and should stay under
-100 kB."""
+"""The maximum number of characters of a filter on names. The text of a plan contains the filter four times, and should
+stay under 100 kB."""
 FILES_A_CALL, FEW_FETCHED_FILES = 12, 120
 """If there are at most ``FEW_FETCHED_FILES`` files, one call to Spark returns ``FILES_A_CALL`` of them. An answer of
 py4j above 8 kB takes 40 ms longer, because its second packet waits for an acknowledgement that the kernel delays (22
@@ -48,7 +48,7 @@ LISTED_PER_LOOKUP = 4
 """Looking up one path costs as much as listing this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
 a glob of their names."""
 _MOST_UNUSUAL = 200
-"""The most names with unusual characters that the JVM encodes, by one call each."""
+"""The maximum number of names with unusual characters that the JVM encodes, by one call each."""
 _KNOWN = ("file:/", "hdfs://", "s3a://")
 """Schemes for which the encoding of names in ``_spelled`` was tested, with and without partitions."""
 _SERVER = re.compile(r"\w+://[^/]*/")

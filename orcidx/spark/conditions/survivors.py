@@ -63,8 +63,8 @@ the scan."""
 ASKED_AT_ONCE = 8
 """How many indexes in a remote store are read at the same time. Most of the time is spent waiting for the store."""
 REQUESTS_OF_SPARK = 3
-"""The least number of requests of Spark's reader for a file in a store (the tail, a stripe's footer, columns). An index
-needs one request. The time of a request is measured while indexes are read."""
+"""The minimum number of requests of Spark's reader for a file in a store (the tail, a stripe's footer, columns). An
+index needs one request. The time of a request is measured while indexes are read."""
 UNNOTICED_SECONDS = 0.03
 """Seconds that using indexes may take even if no time is saved. Users do not notice this time, and they expect that
 files are skipped where possible."""
@@ -376,7 +376,7 @@ def _ask_file_indexes(
         stored = stored_index(known, number, indexed)
         if stored is None:
             return None
-        stored = replace(stored, types=known.compared_types(stored.types, number))  # without CHAR columns
+        stored = replace(stored, types=known.compared_types(stored.types, number))  # compares CHAR as CHAR
         return question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:

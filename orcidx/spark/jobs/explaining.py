@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 PROBED_FILES = 20
-"""The most files that are opened to find a readable one, at about a millisecond each."""
+"""The maximum number of files that are opened to find a readable one, at about a millisecond each."""
 EXAMINED_FILES = 32
-"""The most files that are examined on the driver."""
+"""The maximum number of files that are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")
 
 

@@ -48,9 +48,9 @@ LARGEST_TASK = 1 << 30
 SMALLEST_JOB_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 FILES_PER_TASK = 128
-"""The most files of one task, whatever their size. When files were packed only by bytes, 10,000 files of a few KB
-became ten tasks of a thousand files. On an object store each task took minutes without visible progress, and had to
-start again if an executor was lost. With this limit there are 79 tasks, and starting each task costs some 30 ms."""
+"""The maximum number of files of one task, whatever their size. When files were packed only by bytes, 10,000 files of a
+few KB became ten tasks of a thousand files. On an object store each task took minutes without visible progress, and had
+to start again if an executor was lost. With this limit there are 79 tasks, and starting each task costs some 30 ms."""
 _BATCH_FILES = 64
 """The number of files whose results a task returns in one batch."""
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["aggregate"]
 
 DRIVER_FILES = 32
-"""The most files that are read on the driver, after catalogs and statistics have been used."""
+"""The maximum number of files that are read on the driver, after catalogs and statistics have been used."""
 _PART = pa.schema([("part", pa.binary())])
 
 

@@ -31,8 +31,8 @@ __all__ = ["LARGEST_FILE_BYTES", "run_over_whole_files"]
 LARGEST_FILE_BYTES = 256 << 20
 """The largest size of one file in bytes. A file is held twice in the JVM's memory and once in the worker's."""
 JOB_BYTES = 1 << 30
-"""The most bytes of all files of one job. This limits the results that are returned to the driver, because an index is
-rarely larger than its file."""
+"""The maximum number of bytes of all files of one job. This limits the results that are returned to the driver, because
+an index is rarely larger than its file."""
 _WRITTEN = pa.field("written", pa.list_(pa.struct([("name", pa.string()), ("data", pa.binary())])))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

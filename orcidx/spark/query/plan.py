@@ -52,7 +52,7 @@ __all__ = ["Plan", "assign", "begin_plan", "reads_table"]
 
 
 LEAST_TASK_BYTES = 4 << 20
-"""The least bytes of a task, even if slots stay idle, because starting a task costs about 30 ms."""
+"""The minimum number of bytes of a task, even if slots stay idle, because starting a task costs about 30 ms."""
 FILE_BYTES = 256 << 10
 """The estimated cost of opening a file, in bytes read. With this cost, 2,000 files of 100 rows make one task for each
 slot, not 126 tasks."""

@@ -134,7 +134,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         return active
     if problem := java_problem():
         raise Unsupported(problem)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise tasks run the first python3 on the path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # without it, tasks run the first python3 on the path
     builder = SparkSession.builder.appName("orcidx")
     if master is not None:
         builder = builder.master(master)
@@ -185,7 +185,7 @@ def facts_of(spark: SparkSession) -> SessionFacts:
     settings = _settings_of(spark)
     return SessionFacts(
         clock_zone=zone,
-        session_zone=settings(ZONE) or zone,  # the default of Spark
+        session_zone=settings(ZONE) or zone,  # by default, Spark uses the JVM's zone
         case_sensitive=(settings(CASE) or SETTINGS[CASE].default).lower() == "true",
         infers_partitions=(settings(INFERENCE) or SETTINGS[INFERENCE].default).lower() == "true",
         slots=max(1, slots),

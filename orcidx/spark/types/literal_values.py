@@ -34,8 +34,8 @@ Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
 UNKNOWN_VALUE = object()
 MOST_FETCHED_VALUES = 2000
-"""The most values of a condition that are fetched from the JVM, by one call of a fifth of a millisecond each. If a
-condition has more values, orcidx uses the texts in Catalyst's JSON."""
+"""The maximum number of values of a condition that are fetched from the JVM, by one call of a fifth of a millisecond
+each. If a condition has more values, orcidx uses the texts in Catalyst's JSON."""
 _VALUE = "value of the JVM"
 TRUSTED_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 """Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""

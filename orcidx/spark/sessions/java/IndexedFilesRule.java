@@ -39,10 +39,10 @@ public class IndexedFilesRule extends Rule {
 
   public IndexedFilesRule() { }
 
-  // Calls Python. For a question and a Listing, Python returns the numbers of the files to skip. For the directories of
-  // relations, and null for the Listing, Python returns the numbers of the relations that may have an index. Numbers
-  // are separated by commas. The text is empty if there are no numbers. py4j converts the Python object that is passed
-  // to this setter to a proxy.
+  // Calls Python. For a description of a scan and a Listing, Python returns the numbers of the files to skip. For the
+  // directories of relations, and null for the Listing, Python returns the numbers of the relations that may have an
+  // index. Numbers are separated by commas. The text is empty if there are no numbers. py4j converts the Python object
+  // that is passed to this setter to a proxy.
   public void setAsked(java.util.function.BiFunction asked) { this.asked = asked; }
 
   public TreeNode apply(TreeNode plan) {
@@ -182,7 +182,7 @@ public class IndexedFilesRule extends Rule {
     return new In((Expression) set.child(), sequence(values));
   }
 
-  // An instant as a cast from a local time in UTC. The JSON shows local times in microseconds.
+  // Returns an instant as a cast from a local time in UTC. The JSON shows local times in microseconds.
   static Expression literal(Literal literal) {
     if (!(literal.dataType() instanceof TimestampType) || literal.value() == null) return literal;
     DataType local = (DataType) (Object) TimestampNTZType$.MODULE$;
