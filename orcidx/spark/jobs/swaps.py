@@ -124,7 +124,7 @@ class Swaps:
             if found["state"] == "kept" and (left := found["kept_until"] - time.time()) > 0:
                 text = f"{old} replaced files are kept for running queries for {left:.0f} s more (keep_old)"
                 if kept_stop:
-                    raise StorageError(f"{text}; call again after that", file=self._folder.name)
+                    raise StorageError(f"{text}; call again after this time", file=self._folder.name)
                 done.append(f"{name}: {text}")
                 continue
             if found["state"] == "begun":
