@@ -126,7 +126,7 @@ def test_each_change_of_a_swap(spark: Any, tmp_path: Path, monkeypatch: pytest.M
         swap_kills.expire_leases(copy)
         if kept:
             (sentence,) = orcidx_spark.recover(None, str(copy)) or ("",)
-            assert "kept" in sentence or "undone before its swap" in sentence
+            assert "kept" in sentence or "undone before it replaced files" in sentence
             assert by_orcidx(copy) == (EVERYTHING, False)
             with monkeypatch.context() as later:
                 now = time.time()

@@ -422,7 +422,7 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
     assert rows(read(spark, directory, where=where)) == rows(plain(spark, directory).where(where)) != Counter()
     for more, told in (
         ({"engine": "orcidx"}, "only Spark's reader can compare text"),
-        ({"limit": 2}, "collation in schema= cannot"),
+        ({"limit": 2}, "collation in schema= needs Spark's reader"),
     ):
         with pytest.raises(InvalidQuery, match=told):
             read(spark, directory, **asked, **more)

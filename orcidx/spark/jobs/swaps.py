@@ -129,12 +129,12 @@ class Swaps:
                 continue
             if found["state"] == "begun":
                 self.discard_staged(name)
-                done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
+                done.append(
+                    f"{name}: undone before it replaced files; {len(found['groups'])} staged files were deleted"
+                )
             else:
                 state = self._swap(name, found)
-                ended = (
-                    "its swap was finished" if state == "done" else "its swap was finished, and the old files are kept"
-                )
+                ended = "it was completed" if state == "done" else "it was completed, and the old files are kept"
                 done.append(f"{name}: {ended}; {len(found['groups'])} files replace {old}")
             self._folder.delete(lease)
         return tuple(done)
