@@ -25,7 +25,7 @@ __all__ = [
     "unknown_keyword",
 ]
 
-SIMILAR = 0.6
+SIMILAR_NAMES = 0.6
 """The least similarity of two names, by ``difflib``, from 0 to 1, for which one is suggested in place of the other."""
 
 _OF_SCAN = "it belongs to scan and read of the file"
@@ -233,7 +233,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_letters: dict[str, str] = {}
     for one in known:
         by_letters.setdefault(one.casefold(), one)
-    near = difflib.get_close_matches(name.casefold(), by_letters, 1, SIMILAR)
+    near = difflib.get_close_matches(name.casefold(), by_letters, 1, SIMILAR_NAMES)
     return by_letters[near[0]] if near else None
 
 

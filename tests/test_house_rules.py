@@ -62,7 +62,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "spark/query/read_query.Query": (23, 10),
     },
     "protocols: a method for each thing that every store, reader, file or stream of the kind can do": {
-        "orc_writer/column_tree.ColumnWriter": (9, 14),
+        "orc_writer/column_tree.ColumnWriter": (10, 13),
         "paimon_table/metadata/files.TableFiles": (2, 13),
         "pruning/selection.RowSelection": (0, 17),
         "spark/sessions/hadoop_files.SessionFiles": (5, 18),

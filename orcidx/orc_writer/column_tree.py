@@ -35,7 +35,7 @@ from orcidx.orc_writer.numbers import (
     TagColumn,
 )
 from orcidx.orc_writer.source import ArraySource
-from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message, with_data_size
+from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnMessages, ColumnSummary, statistics_message
 from orcidx.orc_writer.text import TextColumn
 from orcidx.orc_writer.timestamps import TimestampColumn
 
@@ -83,8 +83,7 @@ class ColumnWriter:
         self._stripe = NO_STATISTICS
         self._file = NO_STATISTICS
         self._file_size = 0
-        self._described = NO_STATISTICS
-        self._description = b""
+        self._statistics = ColumnMessages(node.kind, scale=node.scale, unit=node.unit)
 
     # ---- writing rows
 
@@ -113,21 +112,13 @@ class ColumnWriter:
     def _end_group(self) -> None:
         summary = ColumnSummary(*self.column.end_group())
         if self._has_index:
-            self._messages.append(self._message(summary))
+            self._messages.append(self._statistics.message(summary))
         if self.column.bloom is not None:
             self.column.bloom.end_group()
         if self._groups is None:
             self._stripe = self._stripe.merge(summary)
         else:
             self._groups.append(summary)
-
-    def _message(self, summary: ColumnSummary) -> bytes:
-        """The ColumnStatistics message of some rows. It is kept, because the statistics of the only row group of a
-        stripe are also those of the stripe, and often those of the file."""
-        if summary is not self._described:
-            self._description = statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit)
-            self._described = summary
-        return self._description
 
     # ---- ending row groups and stripes
 
@@ -183,13 +174,12 @@ class ColumnWriter:
 
     def stripe_statistics(self, stripe: StripeColumn) -> bytes:
         """The ColumnStatistics message of a finished stripe."""
-        return with_data_size(self._message(stripe.summary), stripe.data_size)
+        return self._statistics.message(stripe.summary, size=stripe.data_size)
 
     def file_statistics(self) -> bytes:
         """The ColumnStatistics message of the whole file."""
-        if not self._file.count and not self._file.has_null:
-            return _NONE
-        return with_data_size(self._message(self._file), self._file_size)
+        has_rows = self._file.count or self._file.has_null
+        return self._statistics.message(self._file, size=self._file_size) if has_rows else _NONE
 
     def clear(self) -> None:
         """Clears everything for the next stripe."""

@@ -23,7 +23,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import STRING_KINDS
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 
-__all__ = ["LARGEST_SUM", "NO_STATISTICS", "ColumnSummary", "statistics_message", "with_data_size"]
+__all__ = ["LARGEST_SUM", "NO_STATISTICS", "ColumnMessages", "ColumnSummary", "statistics_message"]
 
 LONGEST_BOUND = 1024
 """The most bytes of a bound of texts. Longer bounds are truncated, as in ORC Java."""
@@ -74,9 +74,21 @@ def statistics_message(summary: ColumnSummary, kind: TypeKind, *, scale: int = 0
     return uint(1, summary.count) + _typed(summary, kind, scale, unit) + uint(10, summary.has_null)
 
 
-def with_data_size(message: bytes, size: int) -> bytes:
-    """The message of a stripe or a file, which also has the bytes of the column's data on disk."""
-    return message + uint(11, size)
+class ColumnMessages:
+    """Makes the ColumnStatistics messages of one column. The last message is kept, because the statistics of the only
+    row group of a stripe are also those of the stripe, and often those of the file."""
+
+    def __init__(self, kind: TypeKind, *, scale: int, unit: str) -> None:
+        self._kind, self._scale, self._unit = kind, scale, unit
+        self._last: tuple[ColumnSummary | None, bytes] = None, b""
+
+    def message(self, summary: ColumnSummary, *, size: int | None = None) -> bytes:
+        """The message. ``size``: bytes of the column's data on disk. It is given for stripes and the file."""
+        last, message = self._last
+        if summary is not last:
+            message = statistics_message(summary, self._kind, scale=self._scale, unit=self._unit)
+            self._last = summary, message
+        return message if size is None else message + uint(11, size)
 
 
 def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> bytes:
