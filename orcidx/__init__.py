@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.duckdb import register_duckdb
     from orcidx.engines.polars import scan_polars
-    from orcidx.explain.model import Explanation
+    from orcidx.explain.explanation import Explanation
     from orcidx.index_directory.scan_files import aggregate, read_table, scan
     from orcidx.options import ReadOptions
     from orcidx.orc_writer.memory import WriterMemory
@@ -93,7 +93,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": ("orcidx.explain.model", "Explanation"),
+    "Explanation": ("orcidx.explain.explanation", "Explanation"),
     "FileMetadata": ("orcidx.scanner.shortcuts", "FileMetadata"),
     "KeyAnswers": ("orcidx.scanner.key_search", "KeyAnswers"),
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from orcidx.explain.model import Explanation
+    from orcidx.explain.explanation import Explanation
     from orcidx.storage import Source
 
 __all__ = [

@@ -4,7 +4,6 @@ explanation contains only numbers, texts and tuples, so it can be pickled, compa
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from orcidx.pruning.reasons import UNASKED, Reason, last_evaluated
 from orcidx.pruning.selection import RowSelection
 
 __all__ = [
-    "Explanation",
+    "ExplainedScan",
     "FileExplanation",
     "RowGroupExplanation",
     "Stage",
@@ -116,21 +115,10 @@ class FileExplanation:
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """An explanation of what a scan will read, and by which evidence the rest is skipped. Made by ``Scan.explain``.
+class ExplainedScan:
+    """What a scan will read, and by which evidence the rest is skipped.
 
-    ``where`` is the predicate as text, or None without a predicate. ``columns`` are the columns that are read.
-
-    Examples
-    --------
-    >>> import orcidx, pyarrow as pa
-    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
-    >>> plan = orcidx.scan("ids.orc", where=orcidx.col("id") > 5).explain()
-    >>> plan.skipped_by
-    {'file statistics': 3}
-    >>> plan.funnel[0]
-    Stage(name='files', before=1, after=0, of='all files')
-    """
+    ``where`` is the predicate as text, or None without a predicate. ``columns`` are the columns that are read."""
 
     where: str | None
     columns: tuple[str, ...]
@@ -215,22 +203,6 @@ class Explanation:
             "overlap": tuple(asdict(depth) for depth in self.overlap),
         }
 
-    def to_html(self) -> str:
-        """A self-contained page with the pruning map.
-
-        Returns
-        -------
-        str
-            HTML.
-        """
-        return str(_report("page").explanation_page(self))
-
-    def __str__(self) -> str:
-        return str(_report().explanation_text(self))
-
-    def _repr_html_(self) -> str:
-        return str(_report().explanation_html(self))
-
 
 # Fields are named one by one, because dataclasses.asdict copies every number of every row group and takes ten times as
 # long.
@@ -278,11 +250,6 @@ def _row_group_dict(group: RowGroupExplanation) -> dict[str, Any]:
 
 def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
     return tuple([{"source": one.source, "leaf": one.leaf, "detail": one.detail} for one in reasons])
-
-
-def _report(module: str = "render") -> Any:
-    # The modules that render reports import this module. So this module imports them only when they are needed.
-    return importlib.import_module(f"orcidx.explain.{module}")
 
 
 def explain_row_groups(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from orcidx.explain.model import Explanation
+from orcidx.explain.model import ExplainedScan
 from orcidx.explain.pictures import pruning_map, rows_ruled_out
 from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, reading, stages
 from orcidx.spellings import size_text
@@ -112,7 +112,7 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     return f"<div class=table><table>{head}{body}</table></div>"
 
 
-def explanation_parts(explanation: Explanation) -> list[PagePart]:
+def explanation_parts(explanation: ExplainedScan) -> list[PagePart]:
     """Returns the funnel, the pruning map, the reasons and the notes of an explanation."""
     bars = []
     for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
@@ -138,7 +138,7 @@ def explanation_parts(explanation: Explanation) -> list[PagePart]:
     ]
 
 
-def explanation_page(explanation: Explanation) -> str:
+def explanation_page(explanation: ExplainedScan) -> str:
     """Returns the page of ``explain``: what is read, and why the rest is skipped."""
     title = title_of([file.file for file in explanation.files])
     return page(title, subtitle_of(explanation), explanation_parts(explanation))
@@ -149,7 +149,7 @@ def title_of(names: Sequence[str]) -> str:
     return names[0].rsplit("/", 1)[-1] if len(names) == 1 else f"{len(names):,} files"
 
 
-def subtitle_of(explanation: Explanation) -> str:
+def subtitle_of(explanation: ExplainedScan) -> str:
     """Returns the condition of a query, and how many bytes the query reads."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}

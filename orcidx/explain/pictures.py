@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 
-from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
+from orcidx.explain.model import ExplainedScan, FileExplanation, RowGroupExplanation
 from orcidx.pruning.reasons import last_evaluated
 
 __all__ = ["EVIDENCE", "RangeBand", "Tile", "look_of", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
@@ -59,7 +59,7 @@ def _look_of_source(source: str) -> tuple[str, str]:
     return next((look for name, look in EVIDENCE.items() if name != "kept" and name in source), _OTHER)
 
 
-def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
+def rows_ruled_out(explanation: ExplainedScan) -> dict[str, int]:
     """For each kind of evidence, the number of rows in the row groups that it ruled out. If several kinds were needed
     to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind the row
     group would have been read. All rows of a file that was not opened are counted."""
@@ -77,7 +77,7 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
 # ---------------------------------------------------------------------- the pruning map
 
 
-def pruning_map(explanation: Explanation) -> str:
+def pruning_map(explanation: ExplainedScan) -> str:
     """Draws a cell for each row group and a line for each stripe. For several files there is a line for each file. If
     there are too many lines, all cells are in one line. The legend is below the map."""
     lines = _lines(explanation.files)

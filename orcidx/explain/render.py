@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from html import escape
 
-from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
+from orcidx.explain.model import ExplainedScan, FileExplanation, RowGroupExplanation, StripeExplanation
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason, last_evaluated
@@ -69,7 +69,7 @@ def _look_of(source: str) -> tuple[str, str]:
     return next((look for name, look in _LOOKS.items() if name in source), _OTHER)
 
 
-def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
+def stages(explanation: ExplainedScan) -> list[tuple[str, str, str, str]]:
     """The funnel as (name, before, after, share). The share says what is counted, if it is not all files."""
     lines = []
     for stage in explanation.funnel:
@@ -81,7 +81,7 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     return lines
 
 
-def reading(explanation: Explanation) -> str:
+def reading(explanation: ExplainedScan) -> str:
     """Returns one line about all bytes that the scan requests from storage, and about the files that are not opened. If
     only parts of a file are planned, the number is not exact (see ``planner.read_bytes``), and the line says so."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
@@ -176,7 +176,7 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 # ---------------------------------------------------------------------- text
 
 
-def explanation_text(explanation: Explanation) -> str:
+def explanation_text(explanation: ExplainedScan) -> str:
     """Returns the explanation as text: first the funnel, then each file with its stripes. For each stripe, the text has
     a map of the row groups, and the reasons why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
@@ -329,7 +329,7 @@ _DETAILED_STRIPES = 200
 """The maximum number of stripes that a page shows one by one."""
 
 
-def explanation_html(explanation: Explanation) -> str:
+def explanation_html(explanation: ExplainedScan) -> str:
     """Returns the explanation as an HTML fragment for a notebook."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
@@ -350,7 +350,7 @@ def html_page(title: str, body: str) -> str:
     )
 
 
-def _funnel_html(explanation: Explanation) -> str:
+def _funnel_html(explanation: ExplainedScan) -> str:
     rows = []
     for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
         width = 100 * stage.after / stage.before if stage.before else 0
@@ -390,7 +390,7 @@ def _stripe_html(stripe: StripeExplanation) -> str:
     )
 
 
-def details_html(explanation: Explanation) -> str:
+def details_html(explanation: ExplainedScan) -> str:
     """Returns the HTML of every stripe, with the reasons why its row groups are skipped or kept. The reader of the page
     can unfold each stripe. If there are very many stripes, only the first stripes are shown."""
     parts = []
@@ -420,7 +420,7 @@ def list_html(lines: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
-def _legend_html(explanation: Explanation) -> str:
+def _legend_html(explanation: ExplainedScan) -> str:
     used = {_look(group) for file in explanation.files for stripe in file.stripes for group in stripe.row_groups}
     names = {_KEPT: "kept", _PARTLY: "partly kept"} | {look: f"skipped by {name}" for name, look in _LOOKS.items()}
     names[_OTHER] = "skipped by other evidence"

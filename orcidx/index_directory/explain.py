@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, OrcidxError
-from orcidx.explain.model import Explanation, Stage
+from orcidx.explain.explanation import Explanation
+from orcidx.explain.model import Stage
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.directory_partitions import Partitions
 from orcidx.index_directory.file_pruning import FilePlan

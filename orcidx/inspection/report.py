@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from orcidx.errors import FileGone
-from orcidx.explain.model import Explanation
+from orcidx.explain.explanation import Explanation
 from orcidx.explain.page import PagePart, explanation_parts, facts_table, page, subtitle_of, title_of
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
 from orcidx.inspection.column_facts import Ranges, column_ranges

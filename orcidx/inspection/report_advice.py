@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orcidx.explain.model import Explanation
+from orcidx.explain.explanation import Explanation
 from orcidx.explain.render import rounded
 from orcidx.inspection.column_facts import Ranges
 from orcidx.inspection.sizes import FileSizes

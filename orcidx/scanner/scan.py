@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from orcidx.errors import FileGone, InvalidQuery
+from orcidx.explain.explanation import Explanation
 from orcidx.explain.facts import facts_html
-from orcidx.explain.model import Explanation
 from orcidx.fetching.drive import arun_in_turn, off_loop, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex

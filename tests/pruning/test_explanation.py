@@ -15,7 +15,8 @@ import pytest
 
 import orcidx
 from orcidx.errors import CorruptFile
-from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.explain.explanation import Explanation
+from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
 from orcidx.planner import bloom_choice
 from orcidx.predicate import bind, col

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.explain.model import Explanation, FileExplanation
+from orcidx.explain.explanation import Explanation
+from orcidx.explain.model import FileExplanation
 from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
 from orcidx.paimon_table.metadata.schema import TableSchema
