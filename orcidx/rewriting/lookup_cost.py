@@ -36,6 +36,7 @@ from orcidx.rewriting.counted_reads import CountedReads
 from orcidx.rewriting.sources import InputFile, rows_in
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_stripes import SMALL_STRIPE
 from orcidx.spellings import counted, size_text
 from orcidx.storage.local import SMALL_FILE
 
@@ -279,9 +280,18 @@ def _causes(old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCo
     # More row groups of fewer rows have a greater depth, although the lookup reads no more rows.
     if before is not None and after is not None and after > READS_MORE * before * max(share, 1):
         yield f"the overlap depth was {rounded(before)} and is now {rounded(after)}"
+    reads_more = now.bytes > READS_MORE * was.bytes
     rows = _group_rows(old), _group_rows([new])
-    if rows[1] > READS_MORE * rows[0]:
+    if reads_more and rows[1] > READS_MORE * rows[0]:
         yield f"row groups have {rows[1]:,} rows, before {rows[0]:,}"
+    chunks = _chunk_bytes(old), _chunk_bytes([new])
+    if reads_more and chunks[1] > READS_MORE * chunks[0]:
+        yield f"a chunk of up to {size_text(chunks[1])} is decompressed as a whole" + (
+            f", before up to {size_text(chunks[0])}" if chunks[0] else ", and before, streams were not compressed"
+        )
+    sizes = _stripe_bytes(old), _stripe_bytes([new])
+    if now.requests > REQUESTS_MORE * was.requests and sizes[0] <= SMALL_STRIPE < sizes[1]:
+        yield f"stripes of up to {size_text(SMALL_STRIPE)} are read by one request, and larger stripes by several"
     stripes = len(_stripes(old)), len(_stripes([new]))
     if stripes[1] > REQUESTS_MORE * stripes[0]:
         yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"
@@ -306,6 +316,15 @@ def _group_rows(readers: Sequence[OrcReader]) -> int:
         for rows in [one.stripes[number].rows]
     )
     return max(sizes, default=0)
+
+
+def _chunk_bytes(readers: Sequence[OrcReader]) -> int:
+    """The maximum number of bytes of a chunk before compression. The result is 0 if no file is compressed."""
+    return max([one.facts.block_size if one.facts.compressed else 0 for one in readers], default=0)
+
+
+def _stripe_bytes(readers: Sequence[OrcReader]) -> int:
+    return max([one.stripes[number].end - one.stripes[number].offset for one, number in _stripes(readers)], default=0)
 
 
 def _depth(readers: Sequence[OrcReader], column: str) -> float | None:

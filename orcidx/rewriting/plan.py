@@ -105,6 +105,15 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     # Other writers also make bloom filters for boolean and nested columns. No reader uses these filters, so they are
     # dropped.
     existing = frozenset(id for id in existing if id not in nodes or nodes[id].kind in FILTERED)
+    if request.given.get("row_index_stride") == 0 and asked:
+        raise InvalidQuery(
+            "row_index_stride is 0, but bloom_filters needs row groups, because each row group has its own bloom "
+            "filter; give a row_index_stride above 0, or no bloom_filters"
+        )
+    if request.given.get("row_index_stride") == 0 and existing:
+        names = ", ".join(repr(nodes[id].dotted) for id in sorted(existing) if id in nodes)
+        notes += (f"the bloom filters of {names} are left out, because a file without row groups has none",)
+        existing = frozenset()
     blooms = existing | {node.id for node in asked}
     plan = RewritePlan(
         way="copy",
@@ -155,7 +164,8 @@ def _patched(
     ways = [name for name, does in (("recompress", bool(recompress)), ("index", index)) if does]
     reasons = []
     if recompress:
-        reasons.append(f"streams are compressed as {plan.compression}")
+        compressed = plan.framing.kind is not CompressionKind.NONE
+        reasons.append(f"streams are compressed as {plan.compression}" if compressed else "streams are decompressed")
     if index:
         reasons.append(why_anew or "bloom filters are added")
     identity, metadata = plan.identity, plan.user_metadata
@@ -278,13 +288,12 @@ def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: s
     if request.schema is not None:
         yield "rows are read into another schema"
     for name in sorted(ENCODE_OPTIONS & request.given.keys()):
-        yield f"{name}= is given"
+        yield f"{name} is given"
     if strides - {stride}:
-        yield (
-            f"row groups of {stride} rows are requested"
-            if "row_index_stride" in request.given
-            else (f"the files have row groups of {' and '.join(map(str, sorted(strides)))} rows")
-        )
+        if "row_index_stride" not in request.given:
+            yield f"the files have row groups of {' and '.join(map(str, sorted(strides)))} rows"
+        else:
+            yield f"row groups of {stride} rows are requested" if stride else "a file without row groups is requested"
     if any(one.reader.facts.decimal64 for one in inputs):
         yield "the file has the draft version 2 of the format"
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import orcidx
-from orcidx.errors import StorageError
+from orcidx.errors import InvalidQuery, StorageError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.rewriting import counted_reads, lookup_cost
 from orcidx.rewriting.counted_reads import CountedReads
@@ -55,6 +55,27 @@ def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
     assert "overlap depth" not in told
 
 
+def test_larger_stripes_take_more_requests(tmp_path: Path) -> None:
+    """A small stripe of a local file is read by one request."""
+    rng = np.random.default_rng(2)
+    table = pa.table({name: rng.random(300_000) for name in "abcdef"} | {"id": np.arange(300_000)})
+    orcidx.write_table(table, tmp_path / "a.orc", stripe_size=256 << 10)
+    (one,) = orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", stripe_size=64 << 20).files
+    (told,) = [note for note in one.notes if note.startswith("a lookup by")]
+    assert "; stripes of up to 1.0 MiB are read by one request, and larger stripes by several" in told
+
+
+def test_a_file_without_row_groups_has_no_bloom_filters(stored: Path) -> None:
+    orcidx.write_table(orcidx.read_table(stored), stored, bloom_filter_columns=["user"])
+    target = stored.with_name("b.orc")
+    (one,) = orcidx.rewrite(stored, target, row_index_stride=0).files
+    assert one.reasons == ("a file without row groups is requested",)
+    assert "the bloom filters of 'user' are left out, because a file without row groups has none" in one.notes
+    assert orcidx.open(target).reader.facts.row_index_stride == 0
+    with pytest.raises(InvalidQuery, match="bloom_filters needs row groups"):
+        orcidx.rewrite(stored, target, row_index_stride=0, bloom_filters=["user"], overwrite=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -62,7 +83,10 @@ def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
         ({"row_index_stride": 0}, r"reads more.*; row groups have 100,000 rows, before 5,000"),
         ({"row_index_stride": 1_000_000}, r"reads more.*; row groups have 100,000 rows, before 5,000"),
         ({"row_index_stride": 100}, r"reads more.*; .* of it are tails, footers and indexes, before "),
-        ({"compression_block_size": 262_144, "compression": "zlib"}, "a lookup by id reads more: about "),
+        (
+            {"compression_block_size": 262_144, "compression": "zlib"},
+            r"reads more.*; a chunk of up to 256\.0 KiB is decompressed as a whole, before up to 4\.0 KiB",
+        ),
     ],
 )
 def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> None:
