@@ -208,7 +208,8 @@ def append(
     Parameters
     ----------
     spark
-        A classic session, or one of Spark Connect.
+        A classic session, or one of Spark Connect. It is not used, because ``rows`` has its own session. All functions
+        of this module take the session first.
     table
         A path or URL that the driver and the tasks can reach.
     rows
