@@ -246,8 +246,7 @@ def fields_of(node: ast.ClassDef) -> set[str]:
 
 
 def cython_methods(path: Path) -> Iterator[tuple[str, set[str]]]:
-    """Yields the name and the methods of each class of a Cython module. Names with two underscores at both ends are left
-    out."""
+    """Yields the name and the methods of each class of a Cython module. Methods such as ``__init__`` are left out."""
     lines = undocumented(path).splitlines()
     for start, line in enumerate(lines):
         if match := re.match(r"(?:cdef )?class (\w+)", line):

@@ -10,7 +10,7 @@ import click
 from orcidx.cli.arguments import as_json, parse_columns, parse_storage_options, storage_option
 from orcidx.cli.output import print_json
 from orcidx.errors import InvalidQuery
-from orcidx.spellings import counted
+from orcidx.spellings import counted, size_text
 
 __all__ = ["convert", "merge", "rewrite"]
 
@@ -204,7 +204,7 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
     if as_json:
         print_json(done)
     else:
-        click.echo(f"{target}: {counted(done['rows'], 'row')}, {done['bytes']:,} bytes")
+        click.echo(f"{target}: {counted(done['rows'], 'row')}, {size_text(done['bytes'])}")
         for note in done["notes"]:
             click.echo(f"note: {note}")
 

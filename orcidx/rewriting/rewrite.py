@@ -34,7 +34,7 @@ from orcidx.rewriting.sources import (
 )
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows, verify_sources
-from orcidx.spellings import counted
+from orcidx.spellings import counted, size_text
 from orcidx.storage import OneSource, Source, Sources
 from orcidx.storage.sources import describe_target
 
@@ -64,9 +64,9 @@ class RewrittenFile:
     writer: str = ""
 
     def __str__(self) -> str:
-        after = "" if self.bytes_after is None else f" → {self.bytes_after:,}"
+        after = "" if self.bytes_after is None else f" → {size_text(self.bytes_after)}"
         why = f": {'; '.join(self.reasons)}" if self.reasons else ""
-        return f"{self.target}: {self.way}{why} ({counted(self.rows, 'row')}, {self.bytes_before:,}{after} bytes)"
+        return f"{self.target}: {self.way}{why} ({counted(self.rows, 'row')}, {size_text(self.bytes_before)}{after})"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pytest
 
 import orcidx
 from orcidx.cli import main
+from orcidx.spellings import size_text
 
 TABLE = pa.table(
     {
@@ -75,7 +76,7 @@ def test_merge(command):
 def test_convert_there_and_back(command, suffix):
     code, out, err = command("convert", "a.orc", f"b.{suffix}", "--timestamp-unit", "us")
     assert (code, err) == (0, "")
-    assert out.startswith(f"b.{suffix}: 3 rows, {os.path.getsize(f'b.{suffix}'):,} bytes")
+    assert out.startswith(f"b.{suffix}: 3 rows, {size_text(os.path.getsize(f'b.{suffix}'))}")
     code, out, _ = command("convert", f"b.{suffix}", "c.orc", "--compression", "zlib", "--bloom", "id", "--json")
     assert (code, json.loads(out)["rows"]) == (0, 3)
     back = orcidx.open("c.orc")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orcidx.spellings import counted
+from orcidx.spellings import counted, size_text
 
 __all__ = ["Changed"]
 
@@ -59,4 +59,6 @@ class Changed:
             return f"would commit {self.kind}: {counts}; {counted(self.rows, 'row')}"
         if self.snapshot_id is None:
             return f"nothing to commit: {counts}"
-        return f"snapshot {self.snapshot_id} ({self.kind}): {counts}; {counted(self.rows, 'row')}, {self.bytes} bytes"
+        return (
+            f"snapshot {self.snapshot_id} ({self.kind}): {counts}; {counted(self.rows, 'row')}, {size_text(self.bytes)}"
+        )
