@@ -80,7 +80,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "paimon/file_index.FileIndex": (9, 16),
         "paimon_table/table.Table": (1, 18),
         "scanner/file.OrcFile": (4, 19),
-        "scanner/scan.Scan": (5, 23),
+        "scanner/scan.Scan": (5, 22),
     },
     "kernels in Cython: a method for each step that readers or writers of every type take": {
         "orc/chunks_ahead.ChunksAhead": (0, 18),

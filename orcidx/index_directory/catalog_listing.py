@@ -27,7 +27,7 @@ from orcidx.index_directory.file_versions import LISTING
 from orcidx.index_directory.lookup import unused_notes
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
-from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
+from orcidx.planner.request import FileJob, KnownTotals, ScanRequest, as_spelled
 from orcidx.pruning.findings import Note
 from orcidx.storage import Fingerprint, Source, Sources, describe_source
 from orcidx.storage.folder import Folder
@@ -143,6 +143,7 @@ class CatalogIndexes:
     def _plan(self, jobs: Sequence[FileJob], request: ScanRequest, totalled: Collection[str]) -> FilePlan:
         files = jobs.listing if isinstance(jobs, CatalogFiles) else [job.source for job in jobs]
         constants = jobs[0].constants if jobs else {}
+        request = as_spelled(request)
         schema = pa.schema([(name, value.type) for name, value in constants.items()])
         return self._opened().plan(files, request.where, schema=schema, options=request.options, totalled=totalled)
 

@@ -28,7 +28,7 @@ from orcidx.paimon.body import Body
 from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.request import FileJob, ScanRequest, as_spelled
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import last_evaluated
 from orcidx.scanner.scan import Scan
@@ -108,11 +108,12 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 def _rows_by_index(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
     """For each index, the number of rows that would remain if only this index were used."""
-    assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries
     except CorruptFile:
         return []
+    request = as_spelled(request)
+    assert request.where is not None
     asked = bind_to_index(request.where, stored.types, request.options)
     found = []
     for entry in entries:

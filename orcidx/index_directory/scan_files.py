@@ -18,7 +18,7 @@ from orcidx.index_directory.catalog_listing import listed_by_catalog
 from orcidx.index_directory.lookup import ListingPlan, plan_listing, unused_notes
 from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
-from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
+from orcidx.planner.request import FileJob, KnownTotals, ScanRequest, as_spelled
 from orcidx.predicate import Where
 from orcidx.pruning.findings import Note
 from orcidx.scanner.arguments import FilesArguments
@@ -345,6 +345,7 @@ class DirectoryIndexes:
     def _planned(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
         """Plans the listed files with their indexes. If the indexes cannot be used, the plan keeps every file."""
         everything = tuple(range(len(jobs)))
+        request = as_spelled(request)
         if request.match != "name":
             return ListingPlan(everything, notes=unused_notes(request))
         sources = [job.source for job in jobs]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,8 +19,8 @@ from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.planner.schema_mapping import choose_fields
-from orcidx.predicate import Constant, External, Predicate
-from orcidx.predicate.fold import parts
+from orcidx.predicate import Constant, External, Leaf, Predicate, resolve_column
+from orcidx.predicate.fold import Part, parts, rewritten
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
@@ -31,6 +32,7 @@ __all__ = [
     "KnownTotals",
     "ScanRequest",
     "as_selection",
+    "as_spelled",
     "deleted_rows",
     "listing_notes",
     "listing_time",
@@ -124,6 +126,27 @@ class ScanRequest:
         if self.file_path is not None:
             fields.append(pa.field(self.file_path, pa.string()))
         return self.with_row_numbers(pa.schema(fields, metadata=self.schema.metadata))
+
+
+def as_spelled(request: ScanRequest) -> ScanRequest:
+    """Returns the same request, with the columns of the condition spelled as in the schema, for a catalog.
+
+    A catalog may have only one of the columns of a file whose names differ in case. So names are compared exactly.
+    Unknown and ambiguous names are kept, and the scan reports them. If the schema is not known, the request is returned
+    as it is."""
+    if request.where is None or request.schema is None or request.options.case_sensitive:
+        return request
+    where = rewritten(request.where, partial(_spelled, schema=request.predicate_schema))
+    return replace(request, where=where, options=request.options.override(case_sensitive=True))
+
+
+def _spelled(part: Part, schema: pa.Schema) -> Part:
+    if not isinstance(part, Leaf):
+        return part
+    try:
+        return replace(part, path=resolve_column(part.path, schema, case_sensitive=False)[0])
+    except InvalidQuery:
+        return part
 
 
 def tests_file_path(request: ScanRequest) -> bool:

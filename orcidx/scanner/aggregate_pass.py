@@ -132,6 +132,7 @@ def aggregate_file(
     """The totals of the only file of ``jobs``. The file is opened only once, to read both its schema and its rows."""
     metrics = ScanMetrics()
     with open_job(jobs[0], request, metrics) as file:
+        file.scan.columns.check_condition()
         plan = plan_aggregation(file.scan.columns.schema, asked, groups, case_sensitive=request.options.case_sensitive)
         known = asked_of_indexes(indexes, jobs, request, plan, metrics)
         return aggregate_files(jobs, known, request, plan, metrics=metrics, opened=file)

@@ -100,6 +100,11 @@ class FileColumns:
             error.at(file=self.reader.name)
             raise
 
+    def check_condition(self) -> None:
+        """Raises the errors of the condition, for a file whose rows need not be read."""
+        with located(file=self.reader.name):
+            _ = self.schema_plan.where
+
     @cached_property
     def _values(self) -> Mapping[str, Any]:
         """The values of the file's constant columns, by name."""

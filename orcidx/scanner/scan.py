@@ -33,7 +33,7 @@ from orcidx.scanner.aggregate_pass import (
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_files, gone_file
-from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
+from orcidx.scanner.file_queue import FileQueue, OpenFile, check_condition, jobs_left, open_job
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.narrowing import RequestNarrowing
 from orcidx.scanner.row_limit import RowsLeft, open_in_turn
@@ -194,17 +194,9 @@ class Scan(RequestNarrowing, ArrowStream):
         return StripeTurns(files, io_bytes=self.options.io_bytes, learn_schema=self.learn_schema, together=together)
 
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
-        return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
-
-    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> Sequence[FileJob]:
-        """Evaluates the indexes that are stored beside the files. Returns the files that these indexes do not rule
-        out."""
-        jobs = self.jobs
-        if self.indexes is not None and request.where is not None:
-            with metrics.stage("open"):
-                jobs, _ = self.indexes.plan(jobs, request)
-            metrics.skip_files(len(self.jobs) - len(jobs))
-        return jobs
+        return FileQueue(
+            jobs_left(self.indexes, self.jobs, request, metrics), request, metrics, tails_alone=tails_alone
+        )
 
     def to_batches(self) -> Batches:
         """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count only the work of this
@@ -238,8 +230,8 @@ class Scan(RequestNarrowing, ArrowStream):
             return
         options = request.options
         if self.top:
-            jobs = self._jobs_left(self.resolved, metrics)
-            rows = TopPass(jobs, self.resolved, self._order, self.row_limit or 0, metrics).rows(self.schema)
+            left = jobs_left(self.indexes, self.jobs, self.resolved, metrics)
+            rows = TopPass(left, self.resolved, self._order, self.row_limit or 0, metrics).rows(self.schema)
             count_schema_reads(self, metrics)
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
@@ -259,7 +251,7 @@ class Scan(RequestNarrowing, ArrowStream):
                 return
             small.give_up()
         with (
-            FileQueue(self._jobs_left(request, metrics), request, metrics, small=small) as files,
+            FileQueue(jobs_left(self.indexes, self.jobs, request, metrics), request, metrics, small=small) as files,
             closing(run_in_turn(self._turns(files, together=request.together), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
@@ -354,6 +346,7 @@ class Scan(RequestNarrowing, ArrowStream):
             request = request.as_table(TABLE_ROWS)  # a smaller batch size of the caller is kept
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
+        check_condition(self.jobs, known.jobs, request, metrics)
         total = sum(unit.rows for unit in known.units)
         with FileQueue(known.jobs, request, metrics, tails_alone=tails_alone) as files:
             while self.row_limit is None or total < self.row_limit:

@@ -57,9 +57,13 @@ def resolved_order(
     schema = asked.wanted_schema
     if schema is None:
         with open_job(jobs[0], asked, metrics) as file:
-            schema = file.scan.columns.schema
+            schema, every = file.scan.columns.schema, file.scan.columns.schema_plan.mapped.predicate_schema
+    else:
+        every = request.predicate_schema
     keys = []
     for key in order:
+        if key.column != request.file_path:  # the order becomes a condition, so the name must be as clear as in one
+            resolve_column((key.column,), every, case_sensitive=request.options.case_sensitive)
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
         if len(path) > 1 or not sorts(kind):
             raise InvalidQuery(

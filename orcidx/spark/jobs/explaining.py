@@ -18,7 +18,7 @@ from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_known
 from orcidx.index_directory.lookup import unused_notes
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
-from orcidx.planner.request import ScanRequest
+from orcidx.planner.request import ScanRequest, as_spelled
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.text_conditions import as_in_spark
@@ -158,6 +158,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
+    request = as_spelled(request)
     assert request.schema is not None
     # Timestamps depend on the session's time zone. A catalog does not contain this zone, so timestamps exclude no file
     # here.
