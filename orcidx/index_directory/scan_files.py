@@ -80,7 +80,8 @@ def scan(
         be lost.
     hive_partitions : bool
         Whether ``key=value`` directories become columns: integers if every value is an integer, otherwise strings.
-        Files that ``where`` rules out by these columns are not opened.
+        They replace columns of the files with the same names. Files that ``where`` rules out by these columns are not
+        opened.
     indexes : {"auto", "all", "none"}
         Which indexes (``_orcidx/``) are used when there is a condition: the indexes beside and above local files, and
         in listed directories of remote storage ("auto"), also the indexes beside and above remote files that are named

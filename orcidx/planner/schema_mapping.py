@@ -120,6 +120,10 @@ def _own(
         elif name not in fixed:
             part = project(root, [path], case_sensitive=options.case_sensitive).root
             asked = part.children if _is_rows(part) else (part,)
+            if _is_rows(part) and not fixed.keys().isdisjoint(_letters(one, options) for one in part.names):
+                whole = _own(root, None, options, constants, dictionaries)
+                # The error says that the column has no such field, because the constant replaces the whole column.
+                resolve_asked(column_path(path), pa.schema([one.field for one in whole]), case_sensitive=True)
             placed += [sources.pop(child.id) for child in asked if child.id in sources]
     return placed
 

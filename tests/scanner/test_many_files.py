@@ -11,6 +11,7 @@ import pyarrow.orc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexed_directory import index_here
 from range_server import RangeServer
 
 import orcidx
@@ -416,3 +417,33 @@ def test_rows_are_named_by_arrays_whatever_texts_become(tmp_path, strings):
         for rows in (np.array([0, 2]), [0, 2], DeletionVector([0, 2]) if name == "deletion_vector" else [0, 2]):
             assert orcidx.scan(path, strings=strings, **{name: {path: rows}}).to_table()["a"].to_pylist() == left
             assert orcidx.open(path).scan(strings=strings, **{name: rows}).to_table()["a"].to_pylist() == left
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("with_index", [False, True])
+def test_a_partition_column_replaces_a_struct_and_its_fields(tmp_path, with_index, files):
+    """In a directory with one file, ``columns`` returned the field of the struct in the file."""
+    for number in range(files):
+        (tmp_path / f"s={number}").mkdir()
+        table = pa.table({"s": [{"x": 10}, {"x": 11}], "n": [1, 2]})
+        orcidx.write_table(table, tmp_path / f"s={number}" / "a.orc")
+    if with_index:
+        index_here(tmp_path, {"bitmap": {"n": {}}})
+    for column in ("s.x", ("s", "x")):
+        for names in ([column], [column, "n"]):
+            for scan in (orcidx.scan(tmp_path, names), orcidx.scan(tmp_path, names, "n = 2")):
+                for road in (scan.to_table, scan.explain, lambda scan=scan: list(scan)):
+                    with pytest.raises(InvalidQuery, match=r"no column 's\.x'; the columns are s, n"):
+                        road()
+    for where in ("s.x = 11", "s.x + 0 = 11", col("s", "x") == 11):
+        with pytest.raises(InvalidQuery, match=r"no column 's\.x'"):
+            orcidx.scan(tmp_path, ["n"], where).to_table()
+        with pytest.raises(InvalidQuery, match=r"no column 's\.x'"):
+            orcidx.aggregate(tmp_path, {"n": "count(*)"}, where)
+    with pytest.raises(InvalidQuery, match=r"no column 's\.x'"):
+        orcidx.aggregate(tmp_path, {"x": "max(s.x)"})
+    with pytest.raises(InvalidQuery, match=r"no column 'S\.x'"):
+        orcidx.scan(tmp_path, ["S.x"], case_sensitive=False).to_table()
+    assert set(orcidx.scan(tmp_path, ["s"]).to_table()["s"].to_pylist()) == set(range(files))
+    stored = orcidx.scan(tmp_path, ["s.x"], hive_partitions=False).to_table()
+    assert stored["s"].to_pylist() == [{"x": 10}, {"x": 11}] * files
