@@ -120,11 +120,11 @@ def write_dataset(
     mode : {"error", "append", "overwrite"}
         What to do if the directory already has ORC files. "error": the call raises an error. "append": the files stay.
         "overwrite": the old files are deleted after all new files are written. In the meantime, a reader may see both
-        the old and the new files.
+        the old and the new files. Files that were added or changed after the call began are not deleted.
     job : str, optional
         A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
-        is already done, the rows are only compared, and with mode="overwrite" no files are deleted that were added
-        later. Without a name, each call writes all its rows, and deletes its files after an error.
+        is already done, the rows are only compared. With mode="overwrite" only files are deleted that were there when
+        the job was first called. Without a name, each call writes all its rows, and deletes its files after an error.
     max_memory : int
         Maximum bytes that open files may buffer, at least 1 MiB. Above this, the file with the largest buffer ends its
         stripe.
@@ -152,6 +152,8 @@ def write_dataset(
         For a partition column that does not exist, whose type cannot be a directory name, or that has an empty string.
         For existing files if ``mode`` is "error". For rows that differ from the rows of the job. Other errors are the
         same as in ``write_table``.
+    StorageError
+        If an old file changes while mode="overwrite" writes the new files. No old file is deleted then.
 
     Examples
     --------

@@ -19,8 +19,8 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.orc.foreign import MAGIC
 from orcidx.rewriting.partitions import PartitionKey
 from orcidx.rewriting.row_hashes import RowsSeen
-from orcidx.storage import Source
-from orcidx.storage.folder import Folder
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_hidden
 
 __all__ = ["DatasetJob", "JobFile", "Mode"]
@@ -47,11 +47,13 @@ class JobFile:
 
 @dataclass
 class DatasetJob:
-    """The job ``name`` and its files. ``token`` is a part of the names of its files. ``replaced`` has files of other
-    jobs. These files are deleted when this job is done. Until then, the manifest of the done job lists them, because
-    files that were added after the job was done must not be deleted. ``made_of`` has the replaced files and the files
-    that the rows come from. Only users who can read all files of ``made_of`` may read the written files. A job without
-    a name (``resumes`` is False) keeps no manifest."""
+    """The job ``name`` and its files. ``token`` is a part of the names of its files.
+
+    ``replaced`` has the files of other jobs that were there when the job began to overwrite them, with their versions.
+    It is None if the job overwrites nothing. These files are deleted when this job is done. The manifest lists them
+    from the beginning, because files that other writers add or change in the meantime must not be deleted. ``made_of``
+    has the replaced files and the files that the rows come from. Only users who can read all files of ``made_of`` may
+    read the written files. A job without a name (``resumes`` is False) keeps no manifest."""
 
     folder: Folder
     name: str
@@ -59,7 +61,7 @@ class DatasetJob:
     files: list[JobFile] = field(default_factory=list)
     done: bool = False
     resumes: bool = True
-    replaced: tuple[str, ...] = ()
+    replaced: tuple[Stored, ...] | None = None
     made_of: list[Source] = field(default_factory=list)
     _unsaved: int = 0
 
@@ -74,7 +76,7 @@ class DatasetJob:
     @property
     def replaced_data(self) -> list[str]:
         """The replaced files that have rows."""
-        return [one for one in self.replaced if not one.startswith(f"{JOB_FOLDER}/")]
+        return [one.name for one in self.replaced or () if not _is_manifest(one)]
 
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
@@ -87,22 +89,22 @@ class DatasetJob:
         raw = folder.read(job._manifest) if job.resumes else None
         if raw is not None:
             job._read(raw)
-        listed = [one.name for one in folder.list()]
-        found = (one for one in listed if f"-{job.token}." not in one and _holds_rows(folder, one))
-        wanted = {"error": 1, "append": 0, "overwrite": 0 if job.done else None}[mode]
-        others = list(islice(found, wanted))
+        listed = folder.list()
+        found = (one for one in listed if f"-{job.token}." not in one.name and _holds_rows(folder, one.name))
+        plans = mode == "overwrite" and not job.done and job.replaced is None
+        others = list(islice(found, {"error": 1, "append": 0, "overwrite": None if plans else 0}[mode]))
         if mode == "error" and others:
             raise InvalidQuery(
-                f"the directory already has other files, such as {others[0]}; use mode='append' to add rows, or "
+                f"the directory already has other files, such as {others[0].name}; use mode='append' to add rows, or "
                 "mode='overwrite' to replace these files. To resume a job, give the same job= as before",
                 file=folder.name,
             )
-        if mode == "overwrite" and not job.done:
-            manifests = [one for one in listed if one.startswith(f"{JOB_FOLDER}/") and one != job._manifest]
-            job.replaced = (*others, *manifests)
-        else:
-            kept = set(job.replaced) if mode == "overwrite" else set()
-            job.replaced = tuple(one for one in listed if one in kept)
+        if mode != "overwrite":
+            job.replaced = None
+        elif plans:
+            job.replaced = (*others, *(one for one in listed if _is_manifest(one) and one.name != job._manifest))
+            job._save()
+        job.replaced = _still_there(job, listed)
         job._clean()
         return job
 
@@ -116,12 +118,13 @@ class DatasetJob:
                 )
             spec, self.done = found["spec"], found["done"]
             self.files = [_file_of(one) for one in found["files"]]
-            self.replaced = tuple(map(str, found.get("replaced", ())))  # missing in manifests of older versions
+            planned = found.get("replaced")  # missing in manifests of older versions
+            self.replaced = None if planned is None else tuple(_stored_of(one) for one in planned)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidQuery):
                 raise
             raise CorruptFile(f"the manifest of the job {self.name!r} is damaged: {error!r}", file=place) from error
-        if spec != self.spec:
+        if spec != self.spec and (self.files or self.done):
             raise InvalidQuery(
                 f"the job {self.name!r} was started with another schema or other options; give another name as job=",
                 file=self.folder.name,
@@ -157,13 +160,15 @@ class DatasetJob:
     def finish(self) -> None:
         """Marks the job as done, and then deletes the files that it replaces. If the run is killed between these two
         steps, the new files and old files remain. The next call with the same arguments deletes the remaining old
-        files."""
+        files. If one of the old files has changed, none is deleted, and the job is not marked as done."""
+        if self.replaced:
+            self.replaced = _still_there(self, self.folder.list())
         self.done = True
         self._save()
-        for name in self.replaced:
-            self.folder.delete(name)
+        for one in self.replaced or ():
+            self.folder.delete(one.name)
         if self.replaced:
-            self.replaced = ()
+            self.replaced = None
             self._save()
 
     def drop(self) -> None:
@@ -180,7 +185,7 @@ class DatasetJob:
         body = {
             "version": VERSION, "job": self.name, "spec": self.spec, "done": self.done,
             "files": [asdict(one) for one in self.files],
-            "replaced": self.replaced if self.done else (),
+            "replaced": None if self.replaced is None else [_stored_json(one) for one in self.replaced],
         }  # fmt: skip
         self.folder.put(self._manifest, json.dumps(body).encode())
         self._unsaved = 0
@@ -192,6 +197,36 @@ class DatasetJob:
 def spec_of(*parts: Any) -> str:
     """A short hash of the arguments that must be the same in a later call of the job."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _still_there(job: DatasetJob, listed: list[Stored]) -> tuple[Stored, ...] | None:
+    """The files that the job is to delete, without those that are gone. Raises ``StorageError`` if one has changed."""
+    if job.replaced is None:
+        return None
+    versions = {one.name: one.version for one in listed}
+    left = tuple(one for one in job.replaced if one.name in versions)
+    changed = next((one.name for one in left if not one.version.matches(versions[one.name])), None)
+    if changed is not None:
+        raise StorageError(
+            f"{changed} has changed since this job began, so mode='overwrite' deletes no old file now. Perhaps another "
+            "job writes to this directory; if so, wait until it is done. To keep the changed file, move it to another "
+            "directory until the next call is done. To discard it, delete it. Then call again with the same arguments",
+            file=job.folder.name,
+        )
+    return left
+
+
+def _is_manifest(stored: Stored) -> bool:
+    return stored.name.startswith(f"{JOB_FOLDER}/")
+
+
+def _stored_json(stored: Stored) -> dict[str, Any]:
+    return {"path": stored.name, **asdict(stored.version)}
+
+
+def _stored_of(item: Any) -> Stored:
+    version = Fingerprint(int(item["size"]), item["etag"], item["mtime"])
+    return Stored(str(item["path"]), version)
 
 
 def _is_data(name: str) -> bool:

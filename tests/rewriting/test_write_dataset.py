@@ -375,6 +375,79 @@ def test_a_finished_overwrite_keeps_files_that_were_added_later(tmp_path, monkey
     assert not any(one.written for one in orcidx.write_dataset(added, tmp_path, mode="append", job="other").files)
 
 
+def _killed_after_one_file(tmp_path, monkeypatch, rows):
+    """A call of the job "j" that is killed between two files, before any old file is deleted."""
+    right = OrcWriter.close
+
+    def close(self):
+        right(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OrcWriter, "close", close)
+        with pytest.raises(KeyboardInterrupt):
+            orcidx.write_dataset(rows, tmp_path, mode="overwrite", job="j")
+
+
+def test_a_resumed_overwrite_keeps_files_that_were_added_meanwhile(tmp_path, monkeypatch):
+    """The second call planned again, so it deleted the files that other jobs had added after the first call."""
+    new, added = pa.table({"id": [7]}), pa.table({"id": [8]})
+    orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
+    _killed_after_one_file(tmp_path, monkeypatch, new)
+    orcidx.write_dataset(added, tmp_path, mode="append", job="other")
+    for _ in range(2):
+        orcidx.write_dataset(new, tmp_path, mode="overwrite", job="j")
+        assert sorted(orcidx.scan(tmp_path).to_table()["id"].to_pylist()) == [7, 8]
+    assert not any(one.written for one in orcidx.write_dataset(added, tmp_path, mode="append", job="other").files)
+
+
+@pytest.mark.parametrize("way_out", ["move", "delete"])
+@pytest.mark.parametrize("job", ["j", None])
+@pytest.mark.parametrize("when", ["before the second call", "during the call"])
+def test_an_overwrite_does_not_delete_a_file_that_changed(tmp_path, monkeypatch, when, job, way_out):
+    new = pa.table({"id": [7]})
+    orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
+    orcidx.write_dataset(pa.table({"id": [4]}), tmp_path, mode="append")
+    before = {one: one.read_bytes() for one in tmp_path.glob("*.orc")}
+    changed = min(before)
+
+    def change():
+        orcidx.write_table(pa.table({"id": [5, 6]}), changed)
+
+    def rows():
+        yield new.to_batches()[0]
+        if when == "during the call":
+            change()
+
+    if when == "before the second call":
+        if job is None:
+            return
+        _killed_after_one_file(tmp_path, monkeypatch, new)
+        change()
+    reader = pa.RecordBatchReader.from_batches(new.schema, rows())
+    with pytest.raises(StorageError, match=rf"{changed.name} has changed since this job began.*move it to another"):
+        orcidx.write_dataset(reader, tmp_path, mode="overwrite", job=job)
+    left = {one: one.read_bytes() for one in tmp_path.glob("*.orc")}
+    assert left.keys() >= before.keys()
+    assert all(left[one] == before[one] for one in before if one != changed)
+    assert orcidx.read_table(changed)["id"].to_pylist() == [5, 6]
+    if way_out == "move":
+        changed.rename(tmp_path.with_suffix(".orc"))
+    else:
+        changed.unlink()
+    orcidx.write_dataset(new, tmp_path, mode="overwrite", job=job)
+    assert orcidx.scan(tmp_path).to_table().equals(new)
+
+
+def test_an_overwrite_that_failed_before_its_first_file_can_have_other_options(tmp_path):
+    orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
+    broken = pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), (1 // 0 for _ in range(1)))
+    with pytest.raises(ZeroDivisionError):
+        orcidx.write_dataset(broken, tmp_path, mode="overwrite", job="j")
+    orcidx.write_dataset(pa.table({"n": ["a"]}), tmp_path, mode="overwrite", job="j", compression="zlib")
+    assert orcidx.scan(tmp_path).to_table().to_pylist() == [{"n": "a"}]
+
+
 def test_a_call_without_a_name_leaves_nothing_after_an_error(tmp_path):
     orcidx.write_dataset(TABLE, tmp_path)
     before = data_files(tmp_path)
