@@ -21,7 +21,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.keywords import lists_options
 from orcidx.planner.request import tests_file_path
-from orcidx.predicate import Constant, External, Leaf, Predicate, all_of, resolve_column
+from orcidx.predicate import Constant, External, Leaf, Predicate, Where, all_of, parse, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
 from orcidx.predicate.fold import Part, rewritten
@@ -112,7 +112,7 @@ class _Scans:
         self,
         schema: pa.Schema | None = None,
         columns: Columns = None,
-        filter: pc.Expression | None = None,
+        filter: Where | None = None,
         batch_size: int | None = None,
         **others: Unpack[OptionsWithoutEffect],
     ) -> OrcScanner:
@@ -124,8 +124,9 @@ class _Scans:
             A schema with the columns that may be used. None: all columns.
         columns : sequence of str, or mapping of str to pyarrow.compute.Expression, optional
             Names, or expressions by name. None: all columns.
-        filter : pyarrow.compute.Expression, optional
-            A condition. Only rows for which the condition is true are returned.
+        filter : pyarrow.compute.Expression, or any other form of ``where``, optional
+            A condition. Only rows for which the condition is true are returned. pyarrow's expressions are evaluated
+            as in pyarrow. The other forms mean the same as ``where`` in ``orcidx.scan``.
         batch_size : int, optional
             The maximum number of rows in a batch.
         **others
@@ -139,10 +140,13 @@ class _Scans:
         Raises
         ------
         InvalidQuery
-            A column or an option is unknown.
+            A column or an option is unknown, ``columns`` is a string, or the filter is not a condition.
         """
         _check_names(others)
+        if isinstance(columns, str):
+            raise InvalidQuery(f"columns must be a list or a dictionary; give [{columns!r}]")
         whole = self._schema if schema is None else schema
+        filter, where = _parted(filter)
         needed = self._needed(whole, columns, filter)
         if self._kept is not None:
             columns = whole.names if columns is None else columns
@@ -151,9 +155,9 @@ class _Scans:
             tested = self._needed(whole, [], self._kept)
             needed = [name for name in whole.names if name in needed or name in tested]
             filter = _both(self._kept, filter)
-        pushed = self._pushed(needed, filter, batch_size)
+        pushed = self._pushed(needed, filter, batch_size, where)
         if filter is not None and not self._is_worth(pushed):
-            pushed = self._pushed(needed, None, batch_size)
+            pushed = self._pushed(needed, None, batch_size, where)
         reads = pa.schema([whole.field(name) for name in needed])
         return OrcScanner(pushed, reads, columns, filter, self._begin)
 
@@ -182,13 +186,20 @@ class _Scans:
             raise InvalidQuery(f"there is no column {unknown[0]!r}; the columns are {', '.join(whole.names)}")
         return [name for name in whole.names if name in names]
 
-    def _pushed(self, needed: Sequence[str], filter: pc.Expression | None, batch_size: int | None) -> Scan:
-        """The scan of the needed columns. It may leave out rows for which the filter is not true."""
+    def _pushed(
+        self,
+        needed: Sequence[str],
+        filter: pc.Expression | None,
+        batch_size: int | None,
+        where: Predicate | None = None,
+    ) -> Scan:
+        """The scan of the needed columns. It leaves out rows for which ``where`` is not true, and may leave out rows
+        for which the filter is not true."""
         request = self._scan.resolved
-        where = request.where
+        where = _joined(request.where, where)
         if filter is not None:
             asked = pruning_part(filter, self._schema, without=request.row_numbers)
-            where = asked if where is None else all_of(where, asked)
+            where = _joined(where, asked)
         options = request.options
         if batch_size is not None:
             options = options.override(batch_size=batch_size)
@@ -208,9 +219,7 @@ class _Scans:
         )
         return replace(self._scan, request=request)
 
-    def to_table(
-        self, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
-    ) -> pa.Table:
+    def to_table(self, columns: Any = None, filter: Where | None = None, **options: Unpack[ScannerOptions]) -> pa.Table:
         """The rows as a table.
 
         Parameters
@@ -230,7 +239,7 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def to_batches(
-        self, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+        self, columns: Any = None, filter: Where | None = None, **options: Unpack[ScannerOptions]
     ) -> Iterator[pa.RecordBatch]:
         """The rows as record batches.
 
@@ -251,7 +260,7 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).to_batches()
 
     def head(
-        self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+        self, num_rows: int, columns: Any = None, filter: Where | None = None, **options: Unpack[ScannerOptions]
     ) -> pa.Table:
         """The first rows as a table.
 
@@ -274,11 +283,7 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
     def take(
-        self,
-        indices: object,
-        columns: Any = None,
-        filter: pc.Expression | None = None,
-        **options: Unpack[ScannerOptions],
+        self, indices: object, columns: Any = None, filter: Where | None = None, **options: Unpack[ScannerOptions]
     ) -> pa.Table:
         """Rows by their number in the result, in the given order.
 
@@ -300,12 +305,12 @@ class _Scans:
         """
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
-    def count_rows(self, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]) -> int:
+    def count_rows(self, filter: Where | None = None, **options: Unpack[ScannerOptions]) -> int:
         """The number of rows. Rows are not read if metadata, catalogs and indexes prove the number.
 
         Parameters
         ----------
-        filter : pyarrow.compute.Expression, optional
+        filter : pyarrow.compute.Expression, or any other form of ``where``, optional
             A condition. Only rows for which the condition is true are counted.
         **options
             As in ``scanner``.
@@ -315,14 +320,13 @@ class _Scans:
         int
         """
         _check_names(options)
-        if self._kept is not None:
-            return self.scanner(columns=[], filter=filter, **options).count_rows()
-        if filter is None:
-            return self._scan.count_rows()
-        needed = self._needed(self._schema, [], filter)
-        scan = self._pushed(needed, filter, None)
-        if is_exact(filter, self._schema, without=scan.request.row_numbers):
-            return scan.count_rows()
+        if self._kept is None:
+            expression, where = _parted(filter)
+            if expression is None and where is None:
+                return self._scan.count_rows()
+            scan = self._pushed(self._needed(self._schema, [], expression), expression, None, where)
+            if expression is None or is_exact(expression, self._schema, without=scan.request.row_numbers):
+                return scan.count_rows()
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -335,6 +339,20 @@ def _both(kept: pc.Expression | None, filter: pc.Expression | None) -> pc.Expres
     if kept is None or filter is None:
         return filter if kept is None else kept
     return kept & filter
+
+
+def _parted(filter: Where | None) -> tuple[pc.Expression | None, Predicate | None]:
+    """A filter as an expression of pyarrow, which is evaluated with values in the types of the schema, or as a
+    predicate, which the scan evaluates. The other one is None."""
+    if filter is None or isinstance(filter, pc.Expression):
+        return filter, None
+    return None, parse(filter)
+
+
+def _joined(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return all_of(one, other)
 
 
 def _narrowed(columns: Any, names: Sequence[str], *, case_sensitive: bool) -> tuple[str | tuple[str, ...], ...]:
@@ -446,7 +464,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         """A condition that is true for every row. It is always the literal true."""
         return pc.scalar(True)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
+    def get_fragments(self, filter: Where | None = None) -> Iterator[OrcFragment]:
         """The files as fragments. A file is left out if indexes prove that no row matches the filter and the dataset's
         own predicate.
 
@@ -454,14 +472,15 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
 
         Parameters
         ----------
-        filter : pyarrow.compute.Expression, optional
+        filter : pyarrow.compute.Expression, or any other form of ``where``, optional
             The condition for the wanted rows.
 
         Yields
         ------
         OrcFragment
         """
-        scan = self._pushed(self._schema.names, _both(self._kept, filter), None)
+        expression, where = _parted(filter)
+        scan = self._pushed(self._schema.names, _both(self._kept, expression), None, where)
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
@@ -472,12 +491,12 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
     def _is_worth(self, pushed: Scan) -> bool:
         return pays(pushed, metrics=schema_reads(self._scan))
 
-    def filter(self, expression: pc.Expression) -> OrcDataset:
+    def filter(self, expression: Where) -> OrcDataset:
         """The dataset with only the rows for which an expression is true.
 
         Parameters
         ----------
-        expression : pyarrow.compute.Expression
+        expression : pyarrow.compute.Expression, or any other form of ``where``
             The condition, which is joined with earlier filters by AND.
 
         Returns
@@ -485,13 +504,15 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         OrcDataset
         """
         request = self._scan.resolved
-        where = from_expression(expression)
+        where = parse(expression)
         # A column that is not in the schema has no values in a type of the schema, so the scan tests the stored values.
-        if _has_all(self._schema, where.columns) and not is_exact(
-            expression, self._schema, without=request.row_numbers
+        if (
+            isinstance(expression, pc.Expression)
+            and _has_all(self._schema, from_expression(expression).columns)
+            and not is_exact(expression, self._schema, without=request.row_numbers)
         ):
             return OrcDataset(self._scan, _both(self._kept, expression))
-        both = where if request.where is None else all_of(request.where, where)
+        both = _joined(request.where, where)
         return OrcDataset(replace(self._scan, request=replace(request, where=both)), self._kept)
 
     replace_schema = _refuse("replace_schema", "give schema= to orcidx.dataset")

@@ -212,6 +212,60 @@ def test_what_a_dataset_refuses(folder, rows):
         orcidx.dataset(folder, limit=3)
 
 
+CONDITIONS = {
+    "predicate": (col("id") >= 4990) & (col("year") == 2020) & col("text").is_not_null(),
+    "text": "id >= 4990 AND year = 2020 AND text IS NOT NULL",
+    "list": [("id", ">=", 4990), ("year", "==", 2020), ("text", "!=", "none")],
+    "computed": (col("id") + 0 >= 4990) & (col("year") == 2020) & col("text").is_not_null(),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
+@pytest.mark.parametrize("kind", ["plain", "filtered", "rounded and filtered", "fragments"])
+def test_conditions_of_orcidx_are_filters(folder, table, kind, condition):
+    """pyarrow raised a ``TypeError`` about pickles or native files."""
+    expression = (pc.field("id") >= 4990) & (pc.field("year") == 2020) & pc.field("text").is_valid()
+    rows = orcidx.dataset(folder, timestamp_unit="ms" if "rounded" in kind else "ns")
+    if "filtered" in kind:
+        own = pc.field("time") >= pa.scalar(4_994, pa.timestamp("ms"))
+        rows, expression = rows.filter(own), expression & own
+    expected = orcidx.dataset(folder, timestamp_unit="ms" if "rounded" in kind else "ns").to_table().filter(expression)
+    assert 0 < expected.num_rows < 10
+    if kind == "fragments":
+        assert len(list(rows.get_fragments(condition))) == 3  # without indexes, files are ruled out when they are read
+        parts = [part.to_table(filter=condition) for part in rows.get_fragments()]
+        assert same(pa.concat_tables(parts), expected)
+        assert sum(part.count_rows(condition) for part in rows.get_fragments()) == expected.num_rows
+        return
+    assert same(rows.to_table(filter=condition), expected)
+    assert kind != "plain" or rows.last_metrics.rows_returned == expected.num_rows
+    assert same(rows.to_table(columns=["x"], filter=condition), expected.select(["x"]))
+    assert same(rows.filter(condition).to_table(), expected)
+    assert same(pa.Table.from_batches(rows.to_batches(filter=condition), rows.schema), expected)
+    assert same(rows.head(2, filter=condition), expected.slice(0, 2))
+    assert same(rows.take([1], filter=condition), expected.slice(1, 1))
+    assert rows.count_rows(condition) == rows.filter(condition).count_rows() == expected.num_rows
+
+
+def test_what_is_no_filter_of_a_dataset(folder, rows):
+    for given_filter in (5, True, "id >", [], col("id"), col("id") + 1, col("nothing") == 1):
+        for road in (rows.to_table, rows.count_rows, next(rows.get_fragments()).to_table):
+            with pytest.raises(InvalidQuery):
+                road(filter=given_filter)
+        with pytest.raises(InvalidQuery):
+            rows.filter(given_filter).to_table()
+
+
+def test_a_name_is_no_list_of_columns(tmp_path):
+    """The name was split into letters, and these columns were returned."""
+    orcidx.write_table(pa.table({"name": [1], "n": [2], "a": [3]}), tmp_path / "a.orc")
+    rows = orcidx.dataset(tmp_path)
+    for road in (rows.to_table, rows.scanner, rows.to_batches, lambda columns: rows.head(1, columns=columns)):
+        with pytest.raises(InvalidQuery, match=r"columns must be a list or a dictionary; give \['name'\]"):
+            road(columns="name")
+    assert rows.to_table(columns=("name",)).to_pylist() == [{"name": 1}]
+
+
 FIELDS = st.sampled_from(
     [
         pc.field("id") < 1200,

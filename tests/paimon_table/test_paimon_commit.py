@@ -417,6 +417,8 @@ def test_unknown_and_refused_options(tmp_path: Path, operation: str) -> None:
     folder = empty_table(tmp_path / "t", option__of__tomorrow="1")
     with pytest.raises(Unsupported, match=r"option\.of\.tomorrow"):
         OPERATIONS[operation](open_table(folder))
+    with pytest.raises(InvalidQuery, match=r"allow_options must be a list; give \['option\.of\.tomorrow'\]"):
+        OPERATIONS[operation](open_table(folder), allow_options="option.of.tomorrow")
     open_table(folder).append(rows(0), allow_options=["option.of.tomorrow"])
     assert OPERATIONS[operation](open_table(folder), allow_options=["option.of.tomorrow"]).snapshot_id == 2
     for number, (name, gate) in enumerate(GATES.items()):

@@ -59,6 +59,9 @@ class CommitOptions:
     files and the number of all files."""
 
     def __post_init__(self) -> None:
+        given: Any = self.allow_options
+        if isinstance(given, str):
+            raise InvalidQuery(f"allow_options must be a list; give [{given!r}]")
         object.__setattr__(self, "allow_options", tuple(self.allow_options))
         if self.identifier is not None and not self.commit_user:
             raise InvalidQuery(
