@@ -17,6 +17,7 @@ __all__ = [
     "READING",
     "SCAN",
     "WRITING",
+    "added_column_hint",
     "counted",
     "missing_attribute",
     "nearest",
@@ -235,6 +236,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         by_letters.setdefault(one.casefold(), one)
     near = difflib.get_close_matches(name.casefold(), by_letters, 1, SIMILAR_NAMES)
     return by_letters[near[0]] if near else None
+
+
+_ADDED = {
+    "file_path": "orcidx.scan and orcidx.aggregate add the column of file names with file_path=True; leave it out of "
+    "columns=",
+    "row_number": "orcidx.scan adds the column of row numbers with row_numbers=True; leave it out of columns=, "
+    "conditions, top and aggregates",
+}
+"""Columns that a scan adds, by their usual names, and how to get them."""
+
+
+def added_column_hint(name: str) -> str:
+    """The end of the error for an unknown column, if a scan can add a column of this name. Otherwise empty."""
+    return f"; {_ADDED[name]}" if name in _ADDED else ""
 
 
 def counted(count: int, noun: str) -> str:

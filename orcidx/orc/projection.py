@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from orcidx.errors import InvalidQuery
 from orcidx.orc.metadata import TypeKind
 from orcidx.orc.types import UNNAMED, OrcType, Path
-from orcidx.spellings import nearest
+from orcidx.spellings import added_column_hint, nearest
 
 __all__ = ["Projection", "find_columns", "project"]
 
@@ -61,7 +61,7 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
     text = path if isinstance(path, str) else ".".join(path)
     known = [node.dotted for node in root.walk() if node.path]
     near = nearest(text, known)
-    hint = f"; did you mean {near!r}?" if near else ""
+    hint = f"; did you mean {near!r}?" if near else added_column_hint(text)
     raise InvalidQuery(f"there is no column {text!r}{hint}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.spellings import nearest
+from orcidx.spellings import added_column_hint, nearest
 
 __all__ = ["Path", "resolve_asked", "resolve_column", "resolve_column_or_text"]
 
@@ -91,7 +91,7 @@ def _unknown(name: str, schema: pa.Schema) -> InvalidQuery:
     if near := nearest(name, known):
         return InvalidQuery(f"no column {name!r}; did you mean {near!r}?", column=name)
     listed = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
-    return InvalidQuery(f"no column {name!r}; the columns are {listed}", column=name)
+    return InvalidQuery(f"no column {name!r}; the columns are {listed}{added_column_hint(name)}", column=name)
 
 
 def _names(kind: pa.StructType, prefix: str) -> Iterator[tuple[str, pa.DataType]]:

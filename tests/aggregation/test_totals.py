@@ -339,6 +339,31 @@ def test_totals_of_the_column_of_file_names(tmp_path: Path, files: int, where: s
     assert found.to_pydict() == {"last": names[-1:], "n": [sum(counts)]}
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_the_error_says_how_to_get_the_column_of_file_names(tmp_path: Path, files: int) -> None:
+    for number in range(files):
+        orcidx.write_table(pa.table({"v": [1, 2]}), tmp_path / f"{number}.orc")
+    roads = [
+        lambda: orcidx.aggregate(tmp_path, {"n": "count(*)"}, by="file_path"),
+        lambda: orcidx.aggregate(tmp_path, {"n": "max(file_path)"}),
+        lambda: orcidx.aggregate(tmp_path, {"n": "count(*)"}, "file_path like '%0.orc'"),
+        lambda: orcidx.scan(tmp_path, ["file_path"]).to_table(),
+        lambda: orcidx.scan(tmp_path, top=["file_path"], limit=1).to_table(),
+    ]
+    for road in roads:
+        with pytest.raises(
+            orcidx.InvalidQuery, match=r"no column 'file_path'.*with file_path=True; leave it out of columns="
+        ):
+            road()
+    with pytest.raises(orcidx.InvalidQuery, match=r"no column 'row_number'.*leave it out of columns=, conditions"):
+        orcidx.aggregate(tmp_path, {"n": "max(row_number)"}, row_numbers=True)
+    found = orcidx.aggregate(tmp_path, {"n": "count(*)"}, by="file_path", file_path=True)
+    assert found.to_pydict() == {
+        "file_path": [str(tmp_path / f"{number}.orc") for number in range(files)],
+        "n": [2] * files,
+    }
+
+
 @pytest.mark.parametrize("where", [None, "v > 0", "v > 0 and v < 9", "v is not null"])
 def test_a_partition_of_an_empty_file_is_no_group(tmp_path: Path, where: str | None) -> None:
     for day, values in enumerate(([1, 2], [])):
