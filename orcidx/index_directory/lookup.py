@@ -21,7 +21,7 @@ from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.index_directory.catalog_totals import known_units
 from orcidx.index_directory.store import FOLDER, IndexStore
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Where, col
@@ -109,7 +109,7 @@ def plan_listing(
         opened = plan.kept
         if totals is not None:
             wanted = None if eligible is None else eligible[positions]
-            found, taken = known_units(plan, totals, options or ReadOptions(), wanted)
+            found, taken = known_units(plan, totals, options or USUAL_OPTIONS, wanted)
             units += [replace(unit, example=positions[unit.example]) for unit in found]
             known += np.asarray(positions)[taken].tolist()
             opened = opened[~taken[opened]]

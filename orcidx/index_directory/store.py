@@ -53,7 +53,7 @@ from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN,
 from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
 from orcidx.index_directory.listed_paths import listing_table, paths_below_root
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.predicate import Where, parse
 from orcidx.pruning.findings import Note
@@ -182,7 +182,7 @@ class IndexStore:
         _give_back(len(listing))
         known = self.known(listing, match, columns=asked, schema=schema, seen=seen)
         _give_back(len(listing))
-        plan = plan_known_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
+        plan = plan_known_files(known, match.fresh, predicate, options or USUAL_OPTIONS, has_index=has_index)
         tails = None
         if self.root.kind != "path":
             places = partial(self.catalogs.read, files=TAIL_FIELDS.names, columns=(), paths=False)

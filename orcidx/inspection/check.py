@@ -23,7 +23,7 @@ from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stri
 from orcidx.inspection.measure import Measured
 from orcidx.inspection.runs import Held, stripe_streams
 from orcidx.inspection.unowned import Unowned, unowned_stretches
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import TypeKind
@@ -105,7 +105,7 @@ def check_file(
     """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all stripes.
     ``options`` has limits, and says how texts that are not UTF-8 and decimals with too many digits are read. Damage is
     part of the result and raises no exception. Raises ``StorageError`` and OSErrors if bytes cannot be read."""
-    asked = options or ReadOptions()
+    asked = options or USUAL_OPTIONS
     options = asked.override(
         strings="string", timestamp_unit="ns", timestamp_ntz=False, timezone=None, wall_clock_zone=None, char="stored",
         utf8="strict" if asked.utf8 == "strict" else "replace", calendar="proleptic", encrypted="masked",

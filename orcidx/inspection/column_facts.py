@@ -11,7 +11,7 @@ import numpy as np
 from orcidx.explain.overlap import overlap_depth
 from orcidx.explain.render import rounded
 from orcidx.inspection.sizes import file_sizes
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.reader import OrcReader
@@ -113,7 +113,7 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
 def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
     """Returns the ranges of each column whose bounds can be trusted, by column id. The function reads the row
     indexes."""
-    options = ReadOptions()
+    options = USUAL_OPTIONS
     found: dict[int, list[tuple[int, Any, Any]]] = {}
     first = 0
     for stripe in range(len(reader.stripes)):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from orcidx.errors import FileGone, InvalidQuery, located
 from orcidx.explain.facts import facts_html
 from orcidx.keywords import lists_options
-from orcidx.options import OptionsByName, ReadOptions
+from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.commit.index_rewriting import rewrite_file_index
@@ -240,7 +240,7 @@ class Table:
             A file was deleted, and the scan cannot be planned again. The reason is that it has returned rows, or that
             the table was opened by ``snapshot_id``.
         """
-        options = (options or ReadOptions()).override(**option_overrides)
+        options = (options or USUAL_OPTIONS).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:

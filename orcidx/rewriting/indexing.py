@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.inspection.sizes import BLOOM_KINDS
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.bloom_keys import distrust_bloom
 from orcidx.orc.calendars import GREGORIAN_START
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
@@ -69,7 +69,7 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
     """Whether readers would trust a bloom filter of this column under the name of the file's writer."""
     facts = reader.facts
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
-    if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, ReadOptions()) is not None:
+    if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, USUAL_OPTIONS) is not None:
         return False
     if facts.hybrid_calendar and node.kind in _TIMES:  # in a hybrid calendar, days before 1582 have other keys
         return False

@@ -23,7 +23,7 @@ from orcidx.explain.overlap import overlap_depth
 from orcidx.explain.render import rounded
 from orcidx.fetching.drive import run, run_value
 from orcidx.inspection.column_facts import column_ranges
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
@@ -350,6 +350,6 @@ def _bounds(reader: OrcReader, node: OrcType) -> tuple[Sequence[Any], Sequence[A
     if reader.facts.row_index_stride:
         ranges: Mapping[int, Any] = column_ranges(reader, [node])
         return (ranges[node.id].lows, ranges[node.id].highs) if node.id in ranges else ((), ())
-    bounds = bound_statistics(stripe_statistics(reader.tail, node), reader.facts, ReadOptions(), zone=None)
+    bounds = bound_statistics(stripe_statistics(reader.tail, node), reader.facts, USUAL_OPTIONS, zone=None)
     known = (bounds.lower.valid & bounds.upper.valid).nonzero()[0]
     return bounds.lower.at(known), bounds.upper.at(known)

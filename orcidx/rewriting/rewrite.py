@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.keywords import lists_options
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.rewriting.drafts import Draft, exists
 from orcidx.rewriting.encoding import encode_rows
@@ -212,7 +212,7 @@ def rewrite(
     groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
     if not overwrite:
         _refuse_existing(groups)
-    job = _Job(request, read or ReadOptions(), verify, dry_run, progress)
+    job = _Job(request, read or USUAL_OPTIONS, verify, dry_run, progress)
     return Rewritten(tuple([job.run(place, files) for place, files in groups]), dry_run)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.hive_acid import is_acid_file
 from orcidx.orc.kinds import WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
@@ -169,7 +169,7 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
     if str(one) != str(other):
         return f"{one} and {other}"
     for node, twin in zip(one.walk(), other.walk()):
-        marked = [reads_as_timestamp(of, ReadOptions()) for of in (node, twin)]
+        marked = [reads_as_timestamp(of, USUAL_OPTIONS) for of in (node, twin)]
         if marked[0] != marked[1]:
             kinds = ["timestamp_ntz" if mark else "bigint" for mark in marked]
             return f"the type of {node.dotted!r} is {kinds[0]} and {kinds[1]}"

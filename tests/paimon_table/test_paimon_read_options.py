@@ -57,6 +57,14 @@ def test_zone_of_the_option(times: PaimonTable) -> None:
         table.scan(["id"], col("at") == "noon", **options)
 
 
+def test_options_are_made_once(times: PaimonTable) -> None:
+    """Scans with the same keywords share their options. Checking all options again for each scan, and computing their
+    cache key again, took 5 % of the instructions of scanning a table with one file."""
+    table = open_table(times.path)
+    assert table.scan().options is table.scan().options
+    assert table.scan(use_threads=False).options is table.scan(use_threads=False).options
+
+
 def test_zone_of_the_option_with_a_partition(tmp_path: Path) -> None:
     made = PaimonTable(tmp_path / "table")
     made.schema({0: ("id", "INT"), 1: ("at", "TIMESTAMP(6)")}, partition_keys=("at",))
