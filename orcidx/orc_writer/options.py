@@ -223,4 +223,4 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "null_type": ("error", "string"),
 }
 _NAMES = frozenset(field.name for field in fields(WriteOptions))
-DEFAULT_OPTIONS = WriteOptions()
+USUAL_WRITE_OPTIONS = WriteOptions()

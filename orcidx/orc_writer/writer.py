@@ -19,7 +19,7 @@ from orcidx.orc.statistics import ColumnStatistics, decode_statistics, unit_stat
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.orc_writer.memory import WriterMemory
-from orcidx.orc_writer.options import DEFAULT_OPTIONS, WriteOptions, WriteOptionsByName, utf8_metadata
+from orcidx.orc_writer.options import USUAL_WRITE_OPTIONS, WriteOptions, WriteOptionsByName, utf8_metadata
 from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.orc_writer.write_plan import plan_write
 from orcidx.storage.given_rows import stream_of
@@ -124,7 +124,7 @@ class OrcWriter:
         filesystem: Any = None,
         **overrides: Unpack[WriteOptionsByName],
     ) -> None:
-        self.options = (options or DEFAULT_OPTIONS).override(**overrides)
+        self.options = (options or USUAL_WRITE_OPTIONS).override(**overrides)
         self.schema = _schema_of(schema)
         plan = plan_write(self.schema, self.options)
         name = str(where) if isinstance(where, str) else type(where).__name__
