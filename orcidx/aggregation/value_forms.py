@@ -59,7 +59,7 @@ def comparable(values: pa.Array) -> pa.Array:
 
 def form_of(value: pa.Scalar) -> Form:
     """The form of one value."""
-    return as_form(comparable(pa.array([value.as_py()], value.type))[0].as_py())
+    return as_form(comparable(pa.array([value], value.type))[0].as_py())
 
 
 def as_form(value: Comparable | None) -> Form:

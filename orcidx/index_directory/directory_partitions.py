@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from orcidx.predicate import BoundLeaf
 from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.pruning.findings import Finding, Note
+from orcidx.pruning.reasons import same_value_text
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.many_files import partition_values
 from orcidx.storage import Source
@@ -54,7 +55,7 @@ class Partitions:
         constants = partition_values(sources, schema)
         counts = Counter(key.casefold() for key in keys)
         typed = {key for key in keys if counts[key.casefold()] == 1 and (schema is None or key in schema.names)}
-        values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
+        values = {key: pa.array([one[key] for one in constants], constants[0][key].type) for key in typed}
         return Partitions(codes, values, keys)
 
     @staticmethod
@@ -64,7 +65,7 @@ class Partitions:
         codes, sources = _directories(paths)
         constants = partition_values(sources, schema, case_sensitive=case_sensitive)
         names = constants[0] if constants else {}
-        values = {name: pa.array([one[name].as_py() for one in constants], names[name].type) for name in names}
+        values = {name: pa.array([one[name] for one in constants], names[name].type) for name in names}
         return Partitions(codes, values, frozenset(values))
 
     @cached_property
@@ -115,5 +116,5 @@ class _Value:
     key: str
 
     def __call__(self, files: Int64s) -> list[str]:
-        values = self.partitions.values[self.key].take(pa.array(self.partitions.codes[files])).to_pylist()
-        return [f"is {'null' if value is None else value} in the whole file" for value in values]
+        values = self.partitions.values[self.key].take(pa.array(self.partitions.codes[files]))
+        return list(map(same_value_text, values))

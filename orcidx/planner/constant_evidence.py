@@ -14,7 +14,7 @@ from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.pruning.evaluate import evaluate
 from orcidx.pruning.findings import Finding, Note
-from orcidx.pruning.reasons import Fact
+from orcidx.pruning.reasons import Fact, same_value_text
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["ConstantEvidence", "rules_out"]
@@ -46,8 +46,7 @@ class ConstantEvidence:
         batch = pa.RecordBatch.from_arrays([pa.repeat(value, 1)], schema=schema)
         matches = bool(evaluate_predicate(replace(leaf, path=("value",)), batch, schema).all())
         rows = RowSelection.all(self._rows) if matches else RowSelection.none(self._rows)
-        shown = str(value) if value.is_valid else "null"
-        return Finding(rows, rows, self.name, Fact(f"is {shown} in the whole file"))
+        return Finding(rows, rows, self.name, Fact(same_value_text(value)))
 
 
 def rules_out(where: BoundPredicate, constants: Mapping[str, Any]) -> bool:

@@ -12,13 +12,14 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from orcidx.predicate import Bound, BoundLeaf, Constant, External
 from orcidx.predicate.fold import Part, fold, leaves
 from orcidx.pruning.findings import Finding, LeafState
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["UNASKED", "Fact", "Reason", "last_evaluated", "proofs_in", "reasons_in"]
+__all__ = ["UNASKED", "Fact", "Reason", "last_evaluated", "proofs_in", "reasons_in", "same_value_text"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -35,6 +36,15 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.leaf}: {self.detail} ({self.source})" if self.leaf else f"{self.detail} ({self.source})"
+
+
+def same_value_text(value: pa.Scalar) -> str:
+    """The deciding fact for a column that has the same value in all rows of a file."""
+    try:
+        shown = str(value) if value.is_valid else "null"
+    except (OverflowError, ValueError):  # Python has neither years before 1 or after 9999 nor nanoseconds
+        shown = str(value.cast(pa.string()))
+    return f"is {shown} in the whole file"
 
 
 _COARSE_TO_FINE = (

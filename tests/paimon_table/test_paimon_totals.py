@@ -154,3 +154,16 @@ def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path, saves: Callabl
         if saves("indexes of a table's files", "Paimon index"):
             assert origins(found) == {"Paimon bsi index": 90}
         assert found["total"][0].as_py() == sum(range(31, 300, 3))
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_partitions_by_days_that_python_lacks(tmp_path: Path, form: str) -> None:
+    """Python has no dates after the year 9999. Totals of such a table raised ``OverflowError``."""
+    columns = {"id": "BIGINT", "day": "DATE"}
+    folder = empty_table(tmp_path / "t", columns, partition_keys=["day"], file__format=form)
+    days = pa.array([0, 2_932_897, 2_932_897], pa.int32()).view(pa.date32())
+    open_table(folder).append(pa.table({"id": range(3), "day": days}))
+    for where, counts in ((None, [1, 2]), ("id < 2", [1, 1])):
+        found = open_table(folder).aggregate({"n": "count(*)", "last": "max(day)"}, where, "day").sort_by("day")
+        assert found["n"].to_pylist() == counts
+        assert found["last"].cast(pa.int32()).to_pylist() == [0, 2_932_897]

@@ -123,3 +123,23 @@ def test_the_name_of_the_file(tmp_path: Path, rng: np.random.Generator) -> None:
         found = scan.to_table().num_rows
         assert scan.count_rows() == found
         assert found == rows or (rows is None and 0 < found <= ROWS)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_partition_by_a_day_that_python_lacks(tmp_path: Path, *, indexed: bool) -> None:
+    """Python has no dates before the year 1. Such values raised ``OverflowError``."""
+    for day in ("0000-12-31", "2020-01-01"):
+        (tmp_path / f"d={day}").mkdir()
+        orcidx.write_table(pa.table({"id": [1, 2]}), tmp_path / f"d={day}" / "x.orc")
+    if indexed:
+        index_here(tmp_path, {"bloom-filter": {"id": {}}})
+    schema = pa.schema({"id": pa.int64(), "d": pa.date32()})
+    old = orcidx.scan(tmp_path, where="d < DATE '2000-01-01'", schema=schema)
+    assert old.to_table()["d"].cast(pa.string()).to_pylist() == ["0000-12-31"] * 2
+    assert old.count_rows() == 2
+    assert "is 0000-12-31 in the whole file" in str(old.explain())
+    found = orcidx.aggregate(tmp_path, {"n": "count(*)", "last": "max(d)"}, by="d", schema=schema)
+    assert [text for name in ("d", "last") for text in found[name].cast(pa.string()).to_pylist()] == [
+        "0000-12-31",
+        "2020-01-01",
+    ] * 2

@@ -148,7 +148,7 @@ class _TableTotals:
 
 def _key_form(constant: pa.Scalar) -> object:
     """Converts a constant to the form that it has in the key of a group."""
-    return comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
+    return comparable(pa.array([constant], constant.type))[0].as_py()
 
 
 def _is_text(value: bytes) -> bool:
