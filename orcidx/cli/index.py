@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orcidx.cli.arguments import as_json, file_argument, open_from, parse_storage_options, storage_option
-from orcidx.cli.output import print_json, print_table, python_values
+from orcidx.cli.output import print_json, print_table
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.orc.python_values import python_values
 from orcidx.spellings import counted
 
 if TYPE_CHECKING:

@@ -19,8 +19,6 @@ from orcidx.cli.terminal_table import draw_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
-
     from orcidx.explain.explanation import Explanation
     from orcidx.storage import Source
 
@@ -31,7 +29,6 @@ __all__ = [
     "print_explanation",
     "print_json",
     "print_table",
-    "python_values",
     "text",
 ]
 
@@ -40,31 +37,6 @@ TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _MIDDLE_WIDTH = 40
 """The maximum number of characters of a cell that are counted to choose the columns that fit side by side. Longer cells
 are folded."""
-
-
-def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of an Arrow array. Dates and times that Python cannot represent become ISO 8601 text."""
-    try:
-        return array.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError):  # Python's dates and times end at the years 1 and 9999, and have no nanoseconds
-        return [_python_value(scalar) for scalar in array]
-
-
-def _python_value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        import numpy as np
-        import pyarrow as pa
-
-        kind = scalar.type
-        if pa.types.is_struct(kind):
-            return {name: _python_value(scalar[name]) for name in kind.names}
-        if pa.types.is_nested(kind):
-            entries = [_python_value(entry) for entry in scalar.values]
-            return [tuple(entry.values()) for entry in entries] if pa.types.is_map(kind) else entries
-        shown = str(np.datetime64(scalar.value, "D" if pa.types.is_date(kind) else kind.unit))
-        return f"{shown}+00:00" if getattr(kind, "tz", None) else shown
 
 
 def plain(value: object) -> object:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.cli.output import TAB_ESCAPES, plain, python_values
+from orcidx.cli.output import TAB_ESCAPES, plain
+from orcidx.orc.python_values import python_values
 
 __all__ = ["json_lines", "tab_lines"]
 

@@ -25,10 +25,11 @@ from orcidx.cli.arguments import (
     top_option,
     where_option,
 )
-from orcidx.cli.output import print_json, print_table, python_values
+from orcidx.cli.output import print_json, print_table
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
 from orcidx.cli.timing import print_work, timing_option
+from orcidx.orc.python_values import python_values
 from orcidx.scanner.schema_reads import count_schema_reads
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.python_values import python_values
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import RowIndex, usual_bounds
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
@@ -270,7 +271,7 @@ class _Check:
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False
-        return bool(found.equals(expected)) or found.to_pylist().__repr__() == expected.to_pylist().__repr__()
+        return bool(found.equals(expected)) or repr(python_values(found)) == repr(python_values(expected))
 
     # ------------------------------------------------------------------ comparing statistics and lengths
 

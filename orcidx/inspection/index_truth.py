@@ -20,6 +20,7 @@ from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes, may_wrap, sure
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.kinds import STREAM_NAMES, TypeKind
 from orcidx.orc.metadata import unframe
+from orcidx.orc.python_values import python_values
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, unit_statistics
@@ -162,7 +163,7 @@ class StripeTruth:
             return
         missing = self._missing(node, distinct, filters[group])
         if len(missing):
-            value, count = distinct[int(missing[0])].as_py(), len(missing)
+            (value,), count = python_values(distinct.slice(int(missing[0]), 1)), len(missing)
             text = f"{name} lacks {count:,} of {len(distinct):,} values, such as {_shown(value)}"
             self.problems.append(("bloom filter", text, group, node.dotted))
 

@@ -23,6 +23,7 @@ import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.options import ReadOptions
+from orcidx.orc.python_values import python_values
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.csv_rows import TEXT_BLOCK_BYTES, open_csv
@@ -262,7 +263,7 @@ def _to_jsonl(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Count
         )
     names = schema.names
     for batch in batches:
-        rows = zip(*(column.to_pylist() for column in batch.columns))
+        rows = zip(*map(python_values, batch.columns))
         lines = (json.dumps(dict(zip(names, map(_plain, row))), ensure_ascii=False) for row in rows)
         sink.write("".join(f"{line}\n" for line in lines).encode())
 

@@ -16,8 +16,9 @@ import pytest
 import orcidx
 import orcidx.cli
 from orcidx.cli import main
-from orcidx.cli.output import plain, python_values
+from orcidx.cli.output import plain
 from orcidx.cli.row_text import json_lines, tab_lines
+from orcidx.orc.python_values import python_values
 
 DEMO = Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc"
 LOOKING = ["schema", "meta", "stats", "sizes", "streams", "check"]

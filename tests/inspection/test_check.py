@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import re
 import struct
@@ -323,3 +324,18 @@ def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path
     assert not checked(few).problems
     assert len(opened) == 5 * table.num_columns
     assert len(read) <= 1 + 5 * 3, "the tail, and for each stripe: the footer, the row index, and the whole stripe"
+
+
+def test_values_that_python_lacks_beside_nan() -> None:
+    """Columns with NaN are compared as Python's values. Days after the year 9999, and structs in which two fields have
+    the same name, raised Python's errors."""
+    days = pa.array([0, 2_932_897, -719_163] * 20, pa.int32()).cast(pa.date32())
+    numbers = pa.array([1.0, float("nan"), 2.0] * 20)
+    for column in (
+        pa.StructArray.from_arrays([days, numbers], names=["d", "f"]),
+        pa.StructArray.from_arrays([numbers, numbers], names=["f", "f"]),
+        pa.MapArray.from_arrays(range(61), days, numbers),
+    ):
+        out = io.BytesIO()
+        orcidx.write_table(pa.table({"c": column}), out, row_index_stride=10)
+        assert check_file(describe_source(out.getvalue())).ok

@@ -256,3 +256,16 @@ def test_a_time_of_int96_outside_of_nanoseconds_is_an_error(tmp_path):
         else:
             convert(source, target, overwrite=True, progress=False)
             assert orcidx.read_table(target, timestamp_unit="us").equals(rows)
+
+
+def test_times_that_python_lacks_become_json(tmp_path):
+    """The conversion raised ``OverflowError`` before."""
+    days = pa.array([2_932_897, -719_163, None], pa.int32()).cast(pa.date32())
+    times = pa.array([253_402_300_800_000_000, 5, None], pa.int64()).cast(pa.timestamp("us"))
+    nested = pa.StructArray.from_arrays([days, times], names=["d", "t"])
+    orcidx.write_table(pa.table({"d": days, "t": times, "s": nested}), tmp_path / "a.orc")
+    convert(tmp_path / "a.orc", tmp_path / "a.jsonl", timestamp_unit="us")
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [row["d"] for row in rows] == ["10000-01-01", "0000-12-31", None]
+    assert [row["t"] for row in rows] == ["10000-01-01T00:00:00.000000", "1970-01-01T00:00:00.000005", None]
+    assert [row["s"] for row in rows] == [{"d": row["d"], "t": row["t"]} for row in rows]
