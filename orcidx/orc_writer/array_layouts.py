@@ -100,6 +100,8 @@ def plain_layout(array: pa.Array) -> pa.Array:
     if types.is_fixed_size_list(kind):
         size = kind.list_size
         values = array.values.slice(array.offset * size, len(array) * size)
+        if not size:  # pyarrow's ``from_arrays`` refuses lists of the size 0
+            return pa.ListArray.from_arrays(np.zeros(len(array) + 1, np.int32), plain_layout(values), mask=mask)
         return pa.FixedSizeListArray.from_arrays(plain_layout(values), size, mask=mask)
     if is_list_view(kind):
         cls = pa.ListViewArray if str(kind).startswith("list_view<") else pa.LargeListViewArray

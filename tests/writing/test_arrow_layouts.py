@@ -67,6 +67,21 @@ def test_lists_without_elements_of_nested_extensions():
     assert orcidx.read_table(written(table)).to_pydict() == {"fixed": [None] * 3, "view": [None] * 3, "empty": [[]] * 3}
 
 
+def test_lists_of_the_size_0():
+    """pyarrow's ``from_arrays`` refuses the size 0, so these columns were refused if their elements need another
+    layout."""
+    valid = pa.py_buffer(bytes([0b101]))
+    for values in (
+        pa.array([], pa.string_view()),
+        pc.run_end_encode(pa.array([1])).slice(0, 0),
+        pa.array([], pa.int64()),
+    ):
+        lists = pa.Array.from_buffers(pa.list_(values.type, 0), 3, [valid], children=[values])
+        table = pa.table({"top": lists, "struct": pa.StructArray.from_arrays([lists], ["x"])})
+        for part in (table, table.slice(1)):
+            assert orcidx.read_table(written(part)).to_pylist() == part.to_pylist()
+
+
 def test_what_an_array_comes_to():
     thousand = pa.array(["x" * 1000])
     views = pa.array(["y" * 100] * 50, pa.string_view())
