@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import orcidx
 from orcidx.spark.conditions import key_frames
 from orcidx.spark.conditions.key_frames import keys_of
 
@@ -58,3 +61,15 @@ def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
     assert (keys, stages > 2) == (list(range(10)), True)
     monkeypatch.setattr(key_frames, "SMALL_BYTES", 1)
     assert taken(spark, "large files", spark.read.orc(str(tmp_path / "keys")))[1] > 1
+
+
+def test_days_that_python_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has no dates after the year 9999. Such keys raised ``OverflowError``."""
+    days = pa.array([1, 2_932_897, None, 2_932_898], pa.int32()).cast(pa.date32())
+    keys = key_frames.Keys("d", days.take(pa.array([0, 1])))
+    source = io.BytesIO()
+    orcidx.write_table(pa.table({"d": days, "id": range(4)}), source)
+    with orcidx.open(source.getvalue()) as file:
+        assert file.read(["id"], keys.pruning)["id"].to_pylist() == [0, 1]
+        monkeypatch.setattr(key_frames, "MOST_KEYS", 1)
+        assert file.read(["id"], keys.pruning)["id"].to_pylist() == [0, 1]

@@ -48,9 +48,9 @@ class Keys:
     def pruning(self) -> Predicate:
         """A predicate that is true for every row with one of the keys."""
         if len(self.values) <= MOST_KEYS:
-            return Leaf((self.column,), Op.IN, tuple(self.values.to_pylist()))
+            return Leaf((self.column,), Op.IN, tuple(self.values))
         ends = pc.min_max(self.values)
-        return Leaf((self.column,), Op.BETWEEN, (ends["min"].as_py(), ends["max"].as_py()))
+        return Leaf((self.column,), Op.BETWEEN, (ends["min"], ends["max"]))
 
     @property
     def note(self) -> str:
