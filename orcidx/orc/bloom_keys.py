@@ -117,8 +117,8 @@ def may_wrap(node: OrcType, facts: FileFacts) -> bool:
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """Whether the minimum and the maximum of each unit are in the range of the type. The writer computes the minimum
-    and the maximum before it stores the values."""
+    """For each unit (file, stripe or row group): whether the minimum and the maximum are in the range of the type. If
+    so, no value was too large, because the writer computes both before it stores the values."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 

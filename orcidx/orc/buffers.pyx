@@ -143,7 +143,7 @@ cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_
     cdef int64_t left = count, stop = n
     cdef uint64_t word
     cdef int ones
-    while start >= 0 and left < stop:           # otherwise all rows that are left are valid, and in place
+    while start >= 0 and left < stop:           # if left == stop, all remaining rows are valid and in place
         word = word_at(valid, start, n)
         ones = popcount(word)
         if ones == stop - start:
@@ -228,7 +228,7 @@ cdef int64_t place_all(IntRle lengths, const uint8_t* bits, int64_t start, int64
         stop = min(n, start + BLOCK)
         ones = stop - start if bits == NULL else ones_between(bits, start, stop)
         if not is_read:
-            block[ones] = 0                     # `place_offsets` reads and masks it if nulls follow
+            block[ones] = 0             # `place_offsets` reads this element if null rows follow, and masks it to zero
             lengths.read_int64(block, ones)
         is_read = False
         first = total
@@ -314,7 +314,7 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
-        indexes.largest = 0                 # it becomes the largest index, even if that does not fit into 32 bits
+        indexes.largest = 0                 # later the largest index, even if this index does not fit into 32 bits
         while done < count:
             step = min(count - done, <int64_t> CHECKED)
             indexes.read_int32(&out[done], step)

@@ -87,7 +87,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 
 
 class _Noted:
-    """Evidence with notes on missing results. No note occurs twice. ``stripe``: the stripe, if there is one."""
+    """The base class of evidence. Collects notes that say why an index gave no result. No note occurs twice."""
 
     name: str
     notes: list[Note]

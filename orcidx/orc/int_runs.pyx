@@ -1,8 +1,8 @@
 """The kernels for runs of integers, versions 1 and 2.
 
 There are two functions for each form. ``*_size`` reads only a run's header (its bytes and its number of values), so
-skipping is fast. ``*_decode`` decodes a run that is complete in memory. All are pure functions over bytes and return a
-code. ``v1_runs`` and ``bit_unpack`` decode series of plain runs.
+skipping is fast. ``*_decode`` decodes a run that is complete in memory. A negative result of a function is an error
+code. ``v1_runs`` and ``bit_unpack`` decode several simple runs by one call.
 
 Version 1: a header of 0..127 is a run of ``header + 3`` values: a signed byte (the delta) and a varint (the first
 value). A header of 128..255 is followed by ``256 - header`` varints.
@@ -16,9 +16,9 @@ Version 2: the two high bits of the first byte select the form:
     11 DELTA          11wwwwwc cccccccc          varint base, signed varint delta, c - 1 magnitudes of width(w) bits;
                       w = 0: none, the delta is the same throughout
 
-Arithmetic is modulo 2**64, as in ORC Java and C++. If these two differ or read garbage, the run is refused. This
-applies to varints of more than 10 bytes, to PATCHED_BASE without patches or with a patch outside the run, to patches
-that are wider than 64 bits together with their gap, and to DELTA runs of one value with a bit width.
+Arithmetic is modulo 2**64, as in ORC Java and C++. If these two return different or meaningless values, the run is
+refused. This applies to varints of more than 10 bytes, to PATCHED_BASE without patches or with a patch outside the run,
+to patches that are wider than 64 bits together with their gap, and to DELTA runs of one value with a bit width.
 """
 
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint64_t

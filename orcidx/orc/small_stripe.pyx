@@ -35,7 +35,7 @@ PLAIN_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 cdef int64_t MOST_STORED = 1 << 19  # limit of the stored bytes of a column; they fit into the processor's cache
 cdef bint STREAMING = integers_use_streaming()
-cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
+cdef int64_t EXPANDED = 8  # texts are assumed to have this many bytes for each stored byte
 
 cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
 cdef int DICTIONARY_DATA = StreamKind.DICTIONARY_DATA
@@ -379,7 +379,7 @@ cdef class Stripe:
         cdef IntRle runs
         cdef Window window
         cdef uintptr_t to
-        cdef bint streaming = count > PLAIN_ROWS and self.bits is None  # few values stay in the cache
+        cdef bint streaming = count > PLAIN_ROWS and self.bits is None  # a small output stays in the cache
         buffer = self.allocate(self.rows * width)
         to = buffer.address
         if shape == DAYS:

@@ -119,7 +119,7 @@ cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint*
     cdef Py_ssize_t at = negative
     cdef int64_t value = 0
     cdef int digits = 0             # significant digits
-    cdef int after_point = -1       # fraction digits; -1 before the point
+    cdef int after_point = -1       # number of fraction digits so far; -1 before the decimal point
     cdef bint rest = False          # whether a fraction digit beyond the scale is not 0
     cdef bint any_digit = False
     while at < length:

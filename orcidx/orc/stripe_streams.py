@@ -28,8 +28,8 @@ ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
 ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
-"""The bytes of a read that was not planned. The number equals the gap that local reads close, because only runs are
-missing."""
+"""The bytes of a read that was not planned. Such a read fetches the rest of a run, which is short. The number equals
+the default ``merge_gap`` of local files."""
 
 
 @dataclass(slots=True)
@@ -249,7 +249,7 @@ class PlannedStream:
             if start <= offset < stop:
                 end = min(stop, offset + self._read_ahead)
                 break
-        else:  # A run or a chunk that reaches beyond the plan.
+        else:  # A run or a chunk ends after the planned range.
             end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else self._demand))
         for piece in self._pieces:
             if piece.start > offset:

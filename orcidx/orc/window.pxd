@@ -16,7 +16,7 @@ cdef class PlainStream(StoredStream):
     # --- extent: the plain bytes of one chunk, in `buffer` or in the piece; with codec NONE the piece itself ----------
     cdef const uint8_t* extent
     cdef int64_t extent_length
-    cdef int64_t extent_given  # how much of it was already in `p..end`
+    cdef int64_t extent_given  # how many bytes of the extent were already in `p..end`
     # the number of bytes of the extent that may be read in place, with SLACK readable bytes after them; -1: the
     # extent is in `buffer`
     cdef int64_t extent_direct
