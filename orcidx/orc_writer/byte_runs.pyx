@@ -212,8 +212,8 @@ cdef class Bits:
 
     def encode(self, WrittenPositions table not None, const int64_t[::1] bits not None):
         """Writes all bits to the stream and ends it. Adds the position of each of ``bits`` (one for each row group, in
-        order) to the table. A position has the place in the stream at which a run begins, the bytes of the run before
-        the bit's byte, and the bits before the bit in that byte."""
+        order) to the table. A position has three parts: where the run begins in the stream, the number of the run's
+        bytes before the bit's byte, and the number of bits before the bit in that byte."""
         if bits.shape[0] != table.groups:
             raise ValueError("a bit is needed for each row group")
         self.put_all(table, &bits[0] if table.groups else NULL)

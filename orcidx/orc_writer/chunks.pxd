@@ -25,9 +25,9 @@ cdef class ChunkedStream:
     cdef readonly int64_t total             # bytes before compression
     cdef bint shrinks  # whether the probe of the current stretch became smaller when it was compressed
     cdef Favour favour
-    cdef bint joined  # bytes of other streams may wait here, even more than one chunk
+    cdef bint joined  # whether bytes of other streams may wait here, even more than one chunk
     cdef int64_t values  # how many values the bytes represent, if the column gives this number; otherwise 0
-    cdef bint keeps_raw  # nothing is compressed here, because another stream takes over the bytes
+    cdef bint keeps_raw  # whether nothing is compressed here, because another stream takes over the bytes
 
     # Makes room for `length` bytes (plus 64 that may be overwritten). `advance` must then be called with the number
     # of used bytes.

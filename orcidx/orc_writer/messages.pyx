@@ -1,7 +1,7 @@
 """Writes Protocol Buffers: the few kinds of fields that ORC's messages have, and the ROW_INDEX stream.
 
-Each row group has a message with up to a dozen numbers. When Python code made these messages, they took a fifth of the
-time of writing a column of numbers.
+Each row group has a message with up to a dozen numbers. If Python code made these messages, they would take a fifth of
+the time of writing a column of numbers.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -2,11 +2,11 @@
 dictionary.
 
 A stripe of a string column begins with a dictionary. When its first row group ends, the sizes of both forms before
-compression are compared. The direct form has the bytes, and the bits of the lengths. A dictionary has its distinct
-texts, and the bits of the numbers. The dictionary is kept if it has less than three quarters of the direct size. It is
-not kept if the texts are so short (2 bytes on average) that a codec compresses them better than numbers. Later the
-dictionary is given up if the number of distinct texts grows with the rows. Statistics are (least, greatest, total
-bytes). For BINARY least and greatest are None.
+compression are compared. The direct form has the bytes of all texts, and the bits of their lengths. The dictionary form
+has the distinct texts, and the bits of the entry numbers. The dictionary is kept if it has less than three quarters of
+the direct size. It is not kept if the texts are so short (2 bytes on average) that a codec compresses them better than
+the entry numbers. Later the dictionary is given up if the number of distinct texts grows with the rows. Statistics are
+(least, greatest, total bytes). For BINARY least and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t

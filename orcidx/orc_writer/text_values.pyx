@@ -324,7 +324,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t same = entries.same
         cdef bint narrow = (same or width) <= NARROW
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # then texts between the bounds need no further work
+        cdef bint quick = self.bloom is None  # without a filter, texts between the bounds need no further work
         cdef int m = 0
         cdef const uint8_t* slots = entries.slots
         cdef const uint8_t* last_slot = entries.slots_end - WIDE
@@ -381,7 +381,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t lengths[AHEAD]
         cdef int64_t i, length, total, wrong
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # then texts between the bounds need no further work
+        cdef bint quick = self.bloom is None  # without a filter, texts between the bounds need no further work
         cdef Bound least = self.least
         cdef Bound greatest = self.greatest
         cdef Bound value
