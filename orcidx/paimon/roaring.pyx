@@ -144,7 +144,7 @@ def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
             need = BITSET_BYTES
             ok = end - at >= need and _ones_of_bitset(base + at) == <int> count
         if not ok:
-            raise _corrupt("container is cut off" if end - at < need else "container breaks its order or count", at)
+            raise _corrupt("container is cut off" if end - at < need else "container has a wrong order or count", at)
         at += need
     return at
 
