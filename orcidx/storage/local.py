@@ -231,7 +231,7 @@ class LocalReader(ReaderAtHand):
 
 
 def hold(storage: RangeReader, data: bytes, mtime: int) -> None:
-    """Gives the bytes of a small local file that were read before to its reader, so that they are not read again.
+    """Gives the reader of a small local file the bytes that were read before, so that they are not read again.
     ``mtime``: the time of the file in nanoseconds when it was read. If the file has changed since then, and for a
     mapped file or another storage, the bytes are not used."""
     if not isinstance(storage, LocalReader) or storage._map is not None:
@@ -305,7 +305,7 @@ class LocalStore:
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        return None  # the stores of those file systems recognise their local ones
+        return None  # the other stores recognise the local file systems of their libraries
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:

@@ -6,7 +6,7 @@ cdef class LocalFile:
     cdef int64_t size
     cdef int64_t mtime_ns
     cdef object metrics
-    cdef LocalFile opened  # the object that was opened, if this one only counts its reads elsewhere
+    cdef LocalFile opened  # the object whose descriptor this object uses; None: this object has its own
 
     cdef int descriptor(self) noexcept
     # Whether `out` now has the n bytes at `offset` of the file, and the file has not changed since it was opened. If
@@ -20,7 +20,7 @@ cdef class PieceRun:
     cdef int64_t step  # the most bytes of a piece
     cdef int64_t start  # the planned range in the stream; if it is empty, nothing may be read
     cdef int64_t stop
-    cdef uint8_t* room  # the caller of `refill` with this address must hold the buffer
+    cdef uint8_t* room  # the buffer; a caller that passes its address to `refill` must keep it alive
     cdef int64_t capacity
     cdef readonly int64_t at  # position in the stream of the bytes in `room`
     cdef readonly int64_t held

@@ -120,8 +120,8 @@ cdef class LocalFile:
         self.fd = -1
 
     def counted_by(self, metrics):
-        """The same open file. ``metrics`` counts the reads of the returned object. It cannot be used after this object
-        was closed."""
+        """The same open file. ``metrics`` counts the reads of the returned object, which cannot be used after this
+        object was closed."""
         cdef LocalFile file = LocalFile(-1, size=self.size, mtime_ns=self.mtime_ns, metrics=metrics)
         file.opened = self
         return file
@@ -141,7 +141,7 @@ cdef class LocalFile:
         started = perf_counter()
         with nogil:
             done = orcidx_pread(fd, out, n, offset, self.size, self.mtime_ns)
-        if not done or self.descriptor() < 0:  # it was closed meanwhile, and the descriptor may be of another file
+        if not done or self.descriptor() < 0:  # if the file was closed, another file may have its descriptor
             return False
         self.metrics.read(offset, n, perf_counter() - started)
         return True
