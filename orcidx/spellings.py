@@ -29,7 +29,7 @@ __all__ = [
 SIMILAR_NAMES = 0.6
 """The least similarity of two names, by ``difflib``, from 0 to 1, for which one is suggested in place of the other."""
 
-_OF_SCAN = "it belongs to scan and read of the file"
+_OF_SCAN = "it belongs to scan and read of an open file"
 
 READING = {
     **dict.fromkeys(("filters", "filter", "predicate", "condition"), "use where="),
@@ -50,7 +50,7 @@ READING = {
     "pre_buffer": "leave it out: a scan always fetches its data in few requests",
     **dict.fromkeys(("engine", "format"), "leave it out"),
     "use_pandas_metadata": "leave it out",
-    "row_groups": "use stripes= of scan and read of the file, or row_range=",
+    "row_groups": "use stripes= of scan and read of an open file, or row_range=",
     "dtype_backend": "leave it out; to_pandas takes types_mapper=",
     **dict.fromkeys(
         ("dtype", "dtypes", "schema_overrides"), "cast the table, or use schema=, which widens columns to its types"

@@ -98,7 +98,7 @@ ERRORS = [
     ("orcidx.open(path).num_row_groups", "nstripes"),
     ("orcidx.open(path).read_row_group(0)", "read_stripe(n)"),
     ("orcidx.open(path).limit(3)", "head(n)"),
-    ("orcidx.read_table(path, row_groups=[0])", "use stripes= of scan and read of the file"),
+    ("orcidx.read_table(path, row_groups=[0])", "use stripes= of scan and read of an open file"),
     ("orcidx.read_table(path, use_pandas_metadata=True)", "leave it out"),
     ('orcidx.dataset(path, format="orc")', "leave it out"),
     ("orcidx.write_table(table, out, overwrite=True)", "leave it out"),
