@@ -74,8 +74,8 @@ def is_translated(source: Path) -> bool:
     """Whether the C file of a ``.pyx`` file is up to date, and was made by this Cython version for this kind of build.
 
     Cython itself also compares the age of the C file with the age of Cython's own ``.pxd`` files. pip unpacks these
-    files again for each build. So with Cython's comparison, a second ``pip install`` translated and compiled every
-    module again.
+    files again for each build. So with Cython's comparison, a second ``pip install`` would translate and compile
+    every module again.
     """
     target = source.with_suffix(".c")
     newest = max(path.stat().st_mtime for path in (source, *SHARED_SOURCES))
@@ -139,13 +139,13 @@ def translated() -> list[Extension]:
 
 
 def bill_of_materials(name: str, version: str, requirements: list[str]) -> dict[str, object]:
-    """Lists the components of a wheel in CycloneDX format: Cython, whose C is compiled in, and the needed packages."""
+    """Lists the components of a wheel (CycloneDX): Cython, whose C code is in the modules, and the needed packages."""
     needed = sorted({re.match(r"[\w.-]+", one)[0].lower() for one in requirements if "extra ==" not in one})
     main = {"type": "library", "bom-ref": name, "name": name, "version": version}
     main |= {"purl": f"pkg:pypi/{name}@{version}", "licenses": [{"license": {"id": "Apache-2.0"}}]}
     cython = {"type": "library", "bom-ref": "cython", "name": "cython", "version": Cython.__version__}
     cython |= {"purl": f"pkg:pypi/cython@{Cython.__version__}", "licenses": [{"license": {"id": "Apache-2.0"}}]}
-    cython["description"] = "C of its own, compiled into the extension modules"
+    cython["description"] = "Cython's own C code, which is compiled into the extension modules"
     beside = [{"type": "library", "bom-ref": one, "name": one, "purl": f"pkg:pypi/{one}"} for one in needed]
     tool = {"type": "application", "name": "setuptools", "version": setuptools.__version__}
     return {
