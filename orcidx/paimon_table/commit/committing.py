@@ -59,9 +59,9 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the files of a snapshot of this change may be in use. There are two such cases. An error occurred
-        during the creation of a snapshot, so the snapshot may exist. Or another writer has replaced a snapshot of this
-        change. A third writer may have built on the snapshot before."""
+        """Whether the files of a snapshot of this change may be in use. There are two such cases. First, an error
+        occurred during the creation of a snapshot, so the snapshot may exist. Second, another writer has replaced a
+        snapshot of this change, and a third writer may have built on this snapshot before it was replaced."""
         return self._creation.in_doubt or bool(self._creation.overwritten)
 
     def read(self) -> TableState:
@@ -121,7 +121,8 @@ class Committer:
         except BaseException as error:
             for note in self._notes:
                 error.add_note(note)
-            if not isinstance(error, CommitUncertain):  # otherwise the table may have the overwritten snapshots' files
+            # If the commit is uncertain, the table may use the files of the overwritten snapshots.
+            if not isinstance(error, CommitUncertain):
                 name_left(error, [path for one in self._creation.overwritten for path in one.candidate.written])
             raise
 

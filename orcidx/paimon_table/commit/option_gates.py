@@ -43,7 +43,7 @@ GATES: dict[str, Gate] = {
     "tag.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
     "tag.automatic-creation": Gate(ALL, ("none",), f"no tag would be made with the commit; {_JAVA}"),
     "tag.batch.customized-name": Gate(ALL, (), f"no tag would be made with the commit; {_JAVA}"),
-    "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"orcidx does not make its check; {_JAVA}"),
+    "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"orcidx does not check what this option requests; {_JAVA}"),
     "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
     "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
     "data-evolution.enabled": Gate(
