@@ -124,9 +124,9 @@ def _changing_option(leaf: BoundLeaf, options: ReadOptions) -> str | None:
 
 
 def _has_other_type(leaf: BoundLeaf, indexed: DataType) -> bool:
-    """Whether the index has other keys than the values that are read. Timestamps have a time zone in only one of both.
-    Or decimals have another scale: the file does not store the scale of a DECIMAL of precision 0, so the index may have
-    been built with a smaller scale and lack digits."""
+    """Whether the keys of the index differ from the values that are read. There are two such cases. First, timestamps
+    have a time zone in the index and none in the scan, or the reverse. Second, decimals have another scale. The file
+    does not store the scale of a DECIMAL of precision 0, so the index may have been built with a smaller scale."""
     if leaf.domain is Domain.TIMESTAMP:
         return (leaf.type.tz is None) is (indexed.root == "TIMESTAMP_LTZ")
     is_decimal = leaf.op is not Op.IS_NULL and leaf.domain is Domain.DECIMAL and pa.types.is_decimal(leaf.type)
