@@ -9,8 +9,8 @@ The meaning of ``where``:
   column or the literal is NULL, and NOT NULL is NULL. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are never NULL.
 * The option ``nan`` says how NaN compares. With ``"ieee"`` every comparison with NaN is FALSE (so ``!=`` is TRUE), as
   in pyarrow.compute. With ``"largest"`` NaN equals NaN and is above every other number, as in Spark, Polars and DuckDB.
-  In a Polars expression NaN always compares as with ``"largest"``. This holds also if it is combined with a condition
-  of another form, which follows the option.
+  In a Polars expression NaN always compares as with ``"largest"``, even if the expression is combined with a condition
+  of another form. The option still applies to that other condition.
 * -0.0 equals 0.0. float32 columns compare as float64.
 * Integers and decimals compare exactly with any literal, and are not converted to double: ``x == 1.5`` is never TRUE
   for an integer column. A decimal literal for a float column is rounded to the nearest double, as SQL engines do.

@@ -181,7 +181,7 @@ cdef extern from *:
     /* Returns the position of `needle` (at least one byte) within `size` bytes, or -1 if `needle` does not occur. */
     static int64_t orcidx_find_portable(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
         const uint8_t* at = p;
-        const uint8_t* end = p + size - length + 1;         /* `needle` begins before this */
+        const uint8_t* end = p + size - length + 1;         /* `needle` must begin before `end` */
         while (at < end && (at = (const uint8_t*)memchr(at, needle[0], (size_t)(end - at)))) {
             if (memcmp(at, needle, (size_t)length) == 0) return at - p;
             at++;

@@ -1,9 +1,10 @@
 """Expressions on decimals that pyarrow can evaluate.
 
-pyarrow refuses arithmetic and comparisons of decimals in two cases. First, an operand is an integer constant: pyarrow
-converts the constant to a decimal with the digits of its value, but the conversion needs the digits of its type.
-Second, the type of a result would have more than 38 digits. In the first case, the constants become decimals. In the
-second case, the columns are also converted to decimals of up to 76 digits. Neither changes a value.
+pyarrow refuses arithmetic and comparisons of decimals in two cases. First, an operand is an integer constant.
+pyarrow converts the constant to a decimal type that is large enough for its value. But the conversion fails unless this
+type is large enough for every value of the integer type. Second, the type of a result would have more than 38
+digits. In the first case, this module replaces the constants by decimals. In the second case, it also converts the
+columns to decimals of up to 76 digits. Neither changes a value.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def all_with_enough_digits(
 
 
 def with_enough_digits(expression: pc.Expression, schema: pa.Schema) -> pc.Expression:
-    """An Expression with the same values that pyarrow can evaluate for columns of the schema. The result is the
-    Expression itself if there is none."""
+    """Returns an Expression that has the same values, and that pyarrow can evaluate for columns of the schema. If
+    there is no such Expression, returns the given Expression."""
     if not any(map(_has_decimals, schema.types)):
         return expression
     reader = pa.ipc.open_file(serialized_form(expression))

@@ -243,7 +243,7 @@ class BoundLeaf(Node):
     INT          ``int``, any size
     DECIMAL      finite ``decimal.Decimal``, any number of digits
     FLOAT        ``float`` (float32 columns compare as float64), never NaN
-    STRING       UTF-8 ``bytes``, unsigned byte order; CHAR: without trailing spaces, in literal and column
+    STRING       UTF-8 ``bytes``, compared as unsigned bytes; CHAR values and literals have no trailing spaces
     BINARY       ``bytes``
     BOOL         ``bool``
     DATE         ``int`` days since 1970-01-01, proleptic calendar

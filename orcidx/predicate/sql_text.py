@@ -116,7 +116,7 @@ _READ_ARGUMENTS: dict[Any, frozenset[str]] = {
     },
 }
 """The arguments of a node that are read. sqlglot's nodes can have more arguments. A node with another argument raises
-an error. When other arguments were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
+an error, because ignoring the argument would change the meaning. BETWEEN SYMMETRIC, for example, would lose rows."""
 
 
 _TIMES = frozenset(

@@ -139,7 +139,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     seen = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in seen  # a reason can be a repetition only in this case
+        again = asked in seen  # only then can a group already have the same reason
         seen.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
