@@ -60,7 +60,7 @@ about the same counts."""
 LEAST_BYTES = 16 << 20
 MOST_SHARE = 1 / 16
 BYTES_OF_OPENING_A_STRIPE = 64 << 10
-"""No more columns are compared after ``LEAST_BYTES`` bytes, and then ``MOST_SHARE`` of the bytes of the files, have
+"""No more columns are compared after ``LEAST_BYTES`` bytes plus the share ``MOST_SHARE`` of the bytes of the files have
 been read. Opening a stripe counts as ``BYTES_OF_OPENING_A_STRIPE`` more bytes, because it takes about as long."""
 MOST_GROUPS = 20_000
 """The overlap depth is not computed for files with more row groups than this."""
@@ -85,8 +85,8 @@ class LookupCost:
         return f"{size_text(round(self.bytes))} in {counted(max(1, round(self.requests)), 'request')}"
 
     def growth(self, before: LookupCost) -> float:
-        """How far the growth of the bytes or of the requests exceeds the factor from which it is reported, whichever
-        exceeds it more. A number above 1 is reported."""
+        """The growth of the bytes divided by ``READS_MORE``, or the growth of the requests divided by
+        ``REQUESTS_MORE``, whichever is larger. A result above 1 is reported."""
         size, requests = self.bytes / max(before.bytes, 1), self.requests / max(before.requests, 1)
         return max(size / READS_MORE, requests / REQUESTS_MORE)
 
@@ -207,7 +207,7 @@ class _Lookups:
         for one in chosen:
             storage = CountedReads(one.reader.storage)
             reader = OrcReader(storage, MetadataLimits.of(options))
-            if storage.whole() is None:  # otherwise nothing is read after the file was opened
+            if storage.whole() is None:  # a small file is read completely when it is opened
                 self._files.append((reader, FileJob(one.source), storage))
             self._opening[0] += storage.metrics.bytes_fetched
             self._opening[1] += storage.metrics.requests
@@ -254,7 +254,7 @@ class _Lookups:
 
     def _stripes(self, where: Predicate) -> tuple[list[tuple[FileScan, CountedReads, int]], float]:
         """Returns the stripes that the statistics in the tails do not rule out, and the share of the other stripes. If
-        there are too many, they are in an order without a pattern, and the order is always the same."""
+        there are more than ``MOST_STRIPES``, they are shuffled. Each call shuffles them in the same way."""
         request = ScanRequest(where=where, options=self._options, wanted_as="table")
         found: list[tuple[FileScan, CountedReads, int]] = []
         every = 0
