@@ -19,8 +19,8 @@ CHUNKS = 64
 """The number of chunks that a thread decompresses before it lets a fork begin. This is a few milliseconds of work."""
 
 AWAY_SECONDS = 3e-4
-"""Other threads take the caller's tasks only if the caller is away for at least this many seconds. A thread of the pool
-starts about 5e-5 s after it was notified."""
+"""Other threads take the caller's tasks only if the caller spends at least this many seconds between two rounds. A
+thread of the pool starts about 5e-5 s after it was notified."""
 
 POOL = Pool(1)
 """The only pool on which columns are decoded. ``Chains`` objects set the number of its threads."""
@@ -154,8 +154,8 @@ cdef class Chains:
         self.call(len(chains))
 
     def caller_is_back(self):
-        """Records how long the caller was away. Returns whether this was long enough for other threads to start its
-        tasks."""
+        """Records the time since ``caller_leaves``. Returns whether this time was long enough for other threads to
+        start the caller's tasks."""
         self.away = <double> perf_counter() - self.left
         return self.away >= <double> AWAY_SECONDS
 

@@ -220,7 +220,7 @@ class DecodeAhead:
         to where it was before."""
         self._chains.close()
         places: dict[ColumnCursor, CursorPlace] = {}
-        spans = sorted((*self._spans, *self._behind), key=attrgetter("start"))  # a column is read in this order
+        spans = sorted((*self._spans, *self._behind), key=attrgetter("start"))  # in the order of their rows
         for span in spans:
             for cursor, place, work in zip(span.columns, span.places, span.done):
                 if place is not None:

@@ -69,7 +69,7 @@ class KeptRows:
             else:
                 found = np.empty(self.count, np.int32)
                 kept_values.keep_rows(self.mask.view(np.uint8), found)
-                self._numbers = found  # only now, because several threads may ask for the numbers at the same time
+                self._numbers = found  # set when complete, because another thread may read it at any time
         return self._numbers
 
     def runs(self) -> list[list[int]]:
@@ -78,7 +78,7 @@ class KeptRows:
             if not ENABLED:
                 edges = np.flatnonzero(np.diff(self.mask.view(np.int8), prepend=0, append=0)).reshape(-1, 2)
                 self._stop = int(edges[-1, 1]) if len(edges) else 0
-                self._runs = edges[: MOST_RUNS + 1].tolist()  # after ``_stop``, for threads that see ``_runs``
+                self._runs = edges[: MOST_RUNS + 1].tolist()  # set last, because it shows that ``_stop`` is set
             else:
                 found = np.empty((MOST_RUNS + 1, 2), np.int64)
                 runs, self._stop = kept_values.runs_of(self.mask.view(np.uint8), found)

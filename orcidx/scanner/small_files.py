@@ -143,7 +143,7 @@ class SmallFiles:
             plan = self._planned(reader.schema_key, reader.root, job)
             with self._decoding:
                 batches = file.batches(plan, self._request, work)
-        except OrcidxError:  # as in ``take``
+        except OrcidxError:  # opening the file raises the error again
             return None
         if batches is None:
             return None
@@ -165,7 +165,7 @@ class SmallFiles:
         try:
             with self._decoding:
                 found = rows_that_match(reader, job, request, self._limits)
-        except (OrcidxError, OSError):  # as in ``take``; OSError: the caller has closed the file meanwhile
+        except (OrcidxError, OSError):  # the file is opened again, also if the caller has closed it meanwhile
             return None
         if found is None:
             return None

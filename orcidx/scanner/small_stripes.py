@@ -50,8 +50,8 @@ SINGLE_THREADED = 1 << 20
 readers decompress the chunks of a larger stripe in several threads."""
 
 PARTS_PER_THREAD = 4
-"""For each thread a stripe is divided into this many shares. More than one is used, because some columns take longer
-than others."""
+"""The columns of a stripe are divided into this many parts for each thread. One part for each thread would not be
+enough, because some columns take longer than others."""
 
 
 def held_stripe(

@@ -72,7 +72,7 @@ class _Reading:
     def step(self) -> pa.RecordBatch | None:
         """Reads the next span. Returns a batch, if there is one. Does nothing after the last span."""
         answer: Any = None
-        span_ends, self.has_batch = self.has_batch, False  # whether PENDING ends the span of the last step
+        span_ends, self.has_batch = self.has_batch, False  # the first PENDING after a batch only ends the batch's span
         while self.steps is not None:
             try:
                 item = self.steps.send(answer)

@@ -102,8 +102,8 @@ def tested_columns(
 
 
 def _test_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> Test | None:
-    """The test for values of a reader, which pass if they are in all ranges. None if a leaf is no range of the values
-    that the reader decodes."""
+    """The test for the values that a reader decodes. A value passes the test if it is in all ranges. None if a leaf is
+    not a range of such values."""
     domain = _DOMAINS.get(reader.node.kind)
     if not isinstance(reader, Fixed) or reader.width not in (4, 8) or any(leaf.domain is not domain for leaf in ranges):
         return None
