@@ -26,7 +26,7 @@ import orcidx
 from orcidx import ReadOptions, col, paimon
 from orcidx.index_directory.directory_partitions import PartitionEvidence, Partitions
 from orcidx.orc.small_stripe import FileStream, HeldStream
-from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.stripe_streams import PlannedStream, StreamReads
 from orcidx.paimon.index import BodyIndex, EmptyIndex, Index
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind
@@ -243,13 +243,8 @@ def test_every_store_is_checked() -> None:
 def planned(plan: list[tuple[int, int]], **options: Any) -> Callable[[Path], PlannedStream]:
     def make(path: Path) -> PlannedStream:
         reader = LocalReader(str(path))
-        stream = PlannedStream(
-            reader.read_ranges,
-            offset=1000,
-            length=50_000,
-            read_ahead=3_000,
-            **{name: getattr(reader, name) if wanted is None else wanted for name, wanted in options.items()},
-        )
+        local = {name: getattr(reader, name) if wanted is None else wanted for name, wanted in options.items()}
+        stream = PlannedStream(StreamReads(reader.read_ranges, 3_000, **local), offset=1000, length=50_000)
         stream.plan(plan)
         return stream
 

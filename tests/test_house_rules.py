@@ -98,7 +98,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "predicate/sql_text._Translator": (4, 19),
     },
     "the state of one run, to be taken apart further by what changes together": {
-        "orc/stripe_streams.PlannedStream": (13, 15),
         "scanner/file_scan.FileScan": (10, 13),
         "scanner/stripe_reader.StripeReader": (14, 15),
     },

@@ -15,7 +15,7 @@ from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StripeBytes
+from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StreamReads
 from orcidx.orc.types import OrcType
 from orcidx.pruning.row_forms import runs_of_mask
 from orcidx.storage import RangeReader, start_read
@@ -63,11 +63,10 @@ class OpenedStreams:
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
 
     @cached_property
-    def _bytes(self) -> StripeBytes:
+    def _reads(self) -> StreamReads:
         storage = self._storage
-        return StripeBytes(
+        return StreamReads(
             storage.read_ranges,
-            self._extents,
             self._read_ahead,
             framed=self._by_chunks,
             demand=self._demand(),
@@ -94,7 +93,8 @@ class OpenedStreams:
             first, data = self._held
             offset, length = self._extents.get((column, kind), (first, 0))
             return HeldStream(data, offset - first, length)
-        source = self._bytes.stream(column, kind)
+        offset, length = self._extents.get((column, kind), (0, 0))
+        source = PlannedStream(self._reads, offset=offset, length=length)
         if (column, kind) in self._fetched:
             source.put(0, self._fetched[column, kind])
         self._opened.setdefault(column, {}).setdefault(kind, []).append(source)

@@ -1,7 +1,7 @@
 """One ORC file: its tail, its stripes, and the opening of a stripe for decoding.
 
 ``OrcReader`` keeps the metadata that it has read (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams
-for column readers. ``StripeBytes`` reads all data according to a plan. See ``stripe_plan``.
+for column readers. ``OpenedStreams`` reads all data according to a plan. See ``stripe_plan``.
 """
 
 from __future__ import annotations

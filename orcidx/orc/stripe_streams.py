@@ -2,8 +2,10 @@
 
 A ``PlannedStream`` has a list of the byte ranges that will be needed from its stream, and loads these ranges piece by
 piece. For a stripe of any size, it holds at most two pieces at a time: the current piece (``read_ahead`` bytes) and the
-previous piece. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one
-request. So a small stripe, or a few row groups of a large stripe, need only one round trip.
+previous piece. ``StreamReads`` says how the streams of a stripe are read. A ``PieceRoom`` holds the current piece of a
+local file, and a ``NextPiece`` is requested from remote storage before it is needed. ``priming_request`` fetches the
+first pieces of many streams by one request. So a small stripe, or a few row groups of a large stripe, need only one
+round trip.
 """
 
 from __future__ import annotations
@@ -16,12 +18,11 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.compression import CHUNK_HEADER
-from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
 from orcidx.threads.tasks import Task
 from orcidx.threads.waiting import Tally
 
-__all__ = ["Ahead", "PlannedStream", "StripeBytes", "planned_bytes", "priming_request"]
+__all__ = ["Ahead", "PlannedStream", "StreamReads", "planned_bytes", "priming_request"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
@@ -35,11 +36,8 @@ the default ``merge_gap`` of local files."""
 @dataclass(slots=True)
 class _Piece:
     start: int
+    stop: int
     data: memoryview
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.data)
 
 
 class Ahead:
@@ -66,72 +64,128 @@ class Ahead:
         self._asked.add(-length)
 
 
-class PlannedStream:
-    """One stream of a stripe as a source for a ``Window``. Offsets count from the start of the stream.
+@dataclass(frozen=True, slots=True)
+class StreamReads:
+    """How the streams of one stripe are read.
 
-    ``framed``: whether the stream has compression chunks and each planned range ends where a chunk begins. If so, bytes
-    after the range are read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream,
-    bytes after the range are read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a
-    local file. ``ahead`` is given for any other storage. After each read, ``ahead`` requests the next piece before that
-    piece is needed.
+    ``read_ahead``: the most bytes of a piece. ``framed``: whether the streams have compression chunks and each planned
+    range ends where a chunk begins. If so, bytes after the range are read one chunk at a time, and the chunk's header
+    gives the length. In uncompressed streams, bytes after the range are read ``demand`` bytes at a time.
+    ``read_into(offset, parts)`` fills buffers, one after the other, from the file. It is given only for storage where a
+    small read takes little time. ``local_file``: the same file for readers in C. ``ahead``: starts requests to a remote
+    file before the bytes are needed.
     """
 
-    def __init__(
-        self,
-        read_ranges: ReadRanges,
-        *,
-        offset: int,
-        length: int,
-        read_ahead: int,
-        framed: bool = False,
-        demand: int = DEMAND_BYTES,
-        read_into: ReadInto | None = None,
-        local_file: LocalFile | None = None,
-        ahead: Ahead | None = None,
-    ) -> None:
-        self.length = length
-        # The pieces of a local file are read into one buffer. Inside the range that the source has planned, the window
-        # itself reads the next piece into this buffer.
-        self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
-        self._framed = framed
-        self._demand = demand
-        self._read_ranges = read_ranges
+    read_ranges: ReadRanges
+    read_ahead: int
+    framed: bool = False
+    demand: int = DEMAND_BYTES
+    read_into: ReadInto | None = None
+    local_file: LocalFile | None = None
+    ahead: Ahead | None = None
+
+
+class PieceRoom:
+    """The buffer for the pieces of one stream of a local file. It is reused because its memory is still in the
+    processor's cache.
+
+    ``run`` knows which bytes the buffer has. Inside the range that is planned, a window lets ``run`` read the next
+    piece into the buffer by itself.
+    """
+
+    def __init__(self, file: LocalFile, read_into: ReadInto, *, offset: int, step: int) -> None:
+        self.run = PieceRun(file, file_offset=offset, step=step)
+        self.data = memoryview(b"")
         self._read_into = read_into
         self._offset = offset
-        self._read_ahead = read_ahead
-        self._plan: list[Range] = []
-        self._pieces: list[_Piece] = []
-        self._room = memoryview(b"")
+
+    def fill(self, offset: int, length: int, planned: Range) -> memoryview:
+        """Reads ``length`` bytes of the stream from ``offset`` on. ``planned``: the range in which ``run`` may read
+        further pieces."""
+        if len(self.data) < length:
+            self.data = memoryview(pa.allocate_buffer(length)).cast("B")
+        data, run = self.data, self.run
+        view = data[:length]
+        run.allow(0, 0, room=data, at=0, held=0)  # if reading fails, the buffer has no bytes
+        if not run.read(offset, view):
+            self._read_into(self._offset + offset, [view])  # raises the error
+        run.allow(planned[0], planned[1], room=data, at=offset, held=length)
+        return view
+
+
+class NextPiece:
+    """The next piece of one stream of a remote file, which is requested before it is needed. ``offset``: where the
+    stream begins in the file."""
+
+    def __init__(self, ahead: Ahead, offset: int) -> None:
         self._ahead = ahead
+        self._offset = offset
         self._coming: tuple[Range, Task[Any]] | None = None
 
+    def ask(self, start: int, stop: int) -> None:
+        """Requests the bytes from ``start`` to ``stop`` of the stream, if there is room for them."""
+        future = self._ahead.start(self._offset + start, stop - start)
+        if future is not None:
+            self._coming = (start, stop), future
+
+    def take(self, offset: int) -> tuple[int, Any]:
+        """Returns the start and the bytes of the piece, if it contains ``offset``. Otherwise cancels the request, and
+        returns None for the bytes."""
+        if self._coming is None:
+            return offset, None
+        (start, stop), future = self._coming
+        if not start <= offset < stop:
+            self.close()
+            return offset, None
+        self._coming = None
+        self._ahead.take(stop - start)
+        return start, future.result()[0]
+
+    def close(self) -> None:
+        """Cancels the request."""
+        if self._coming is not None:
+            (start, stop), future = self._coming
+            self._coming = None
+            future.cancel()
+            self._ahead.take(stop - start)
+
+
+class PlannedStream:
+    """One stream of a stripe as a source for a ``Window``. ``planned``: the ranges (start, stop) that will be needed
+    next, in order. Offsets count from the start of the stream. ``offset``: where the stream begins in the file."""
+
+    def __init__(self, reads: StreamReads, *, offset: int, length: int) -> None:
+        self.length = length
+        self.run: PieceRun | None = None
+        self.planned: list[Range] = []
+        self._reads = reads
+        self._offset = offset
+        self._pieces: list[_Piece] = []
+        self._room: PieceRoom | None = None
+        if reads.local_file is not None and reads.read_into is not None:
+            self._room = PieceRoom(reads.local_file, reads.read_into, offset=offset, step=reads.read_ahead)
+            self.run = self._room.run
+        self._next = None if reads.ahead is None else NextPiece(reads.ahead, offset)
+
     def plan(self, ranges: Iterable[Range]) -> None:
-        """Replaces the plan. ``ranges``: the ranges (start, stop) that will be needed next, in order, relative to the
-        stream."""
-        self._plan = list(ranges)
+        """Replaces the plan."""
+        self.planned = list(ranges)
         if self.run is not None:
             self.run.forbid()
 
-    def first_piece(self) -> Range | None:
-        """The range (start, stop) that the first request should fetch. None if the bytes are in memory or if nothing is
-        planned."""
-        if not self._plan:
-            return None
-        start, stop = self._plan[0]
-        if any(piece.start <= start < piece.stop for piece in self._pieces):
-            return None
-        return start, min(stop, start + self._read_ahead)
-
     def first_pieces(self, budget: int) -> list[Range]:
-        """All planned ranges if they fit into ``budget`` bytes together, otherwise only the first piece."""
-        if sum(stop - start for start, stop in self._plan) <= budget:
-            return [
-                (start, stop)
-                for start, stop in self._plan
-                if not any(piece.start <= start and stop <= piece.stop for piece in self._pieces)
-            ]
-        first = self.first_piece()
-        return [first] if first else []
+        """The ranges (start, stop) that the first request should fetch. These are all planned ranges if they fit into
+        ``budget`` bytes together, otherwise only the first piece. Bytes in memory are left out."""
+        whole = planned_bytes((self,)) <= budget
+        found = []
+        for start, stop in self.planned if whole else self.planned[:1]:
+            last = stop if whole else start + 1
+            for piece in self._pieces:
+                if piece.start <= start and last <= piece.stop:
+                    break
+            else:
+                found.append((start, stop if whole else min(stop, start + self._reads.read_ahead)))
+        return found
 
     def absolute(self, piece: Range) -> Range:
         """Converts a range (start, stop) of the stream to (offset, length) in the file."""
@@ -140,14 +194,9 @@ class PlannedStream:
     def put(self, start: int, data: object) -> None:
         """Stores fetched bytes of the stream. ``start``: their offset in the stream."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
-        self._pieces.append(_Piece(start, view))
+        self._pieces.append(_Piece(start, start + len(view), view))
         if self.run is not None:
             self.run.forbid()
-
-    @property
-    def planned(self) -> list[Range]:
-        """The planned (start, stop) pairs, relative to the stream."""
-        return self._plan
 
     @property
     def held_bytes(self) -> int:
@@ -166,68 +215,21 @@ class PlannedStream:
         for piece in self._pieces:
             if piece.start <= offset < piece.stop:
                 return piece.data[offset - piece.start :]
-        if self.run is not None and self._read_into is not None:
-            return self._from_room(offset, self.run, self._read_into)
+        if self._room is not None:
+            run = self._room.run
+            if run.at <= offset < run.at + run.held:
+                return self._room.data[offset - run.at : run.held]
+            self._pieces.clear()
+            stop, planned = self._piece_end(offset)
+            return self._room.fill(offset, stop - offset, planned)
         self._pieces = [piece for piece in self._pieces if piece.start > offset]
-        start, data = self._arrived(offset)
+        start, data = (offset, None) if self._next is None else self._next.take(offset)
         if data is None:
-            (data,) = self._read_ranges([(self._offset + offset, self._piece_end(offset) - offset)])
+            (data,) = self._reads.read_ranges([(self._offset + offset, self._piece_end(offset)[0] - offset)])
         self.put(start, data)
-        self._ask_ahead(self._pieces[-1].stop)
+        if self._next is not None:
+            self._ask_ahead(self._next)
         return self._pieces[-1].data[offset - start :]
-
-    def _arrived(self, offset: int) -> tuple[int, Any]:
-        """Returns the start and the bytes of the piece that was requested ahead, if the piece contains ``offset``.
-        Otherwise cancels the request, and returns None for the bytes."""
-        if self._coming is None or self._ahead is None:
-            return offset, None
-        (start, stop), future = self._coming
-        if not start <= offset < stop:
-            self.close()
-            return offset, None
-        self._coming = None
-        self._ahead.take(stop - start)
-        return start, future.result()[0]
-
-    def _ask_ahead(self, after: int) -> None:
-        """Requests the next planned piece from offset ``after`` on, unless this piece was already read."""
-        if self._ahead is None or self._coming is not None:
-            return
-        start, stop = next(((max(a, after), b) for a, b in self._plan if after < b), (0, 0))
-        stop = min(stop, start + self._read_ahead)
-        if start >= stop or any(piece.start < stop and start < piece.stop for piece in self._pieces):
-            return
-        future = self._ahead.start(self._offset + start, stop - start)
-        if future is not None:
-            self._coming = (start, stop), future
-
-    def close(self) -> None:
-        """Drops the pieces that were requested ahead."""
-        if self._coming is not None and self._ahead is not None:
-            (start, stop), future = self._coming
-            self._coming = None
-            future.cancel()
-            self._ahead.take(stop - start)
-
-    def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
-        """The bytes from ``offset`` in the reused buffer. If these bytes are not in the buffer, a piece is first read
-        into the buffer. The buffer is reused because its memory is still in the processor's cache."""
-        if run.at <= offset < run.at + run.held:
-            return self._room[offset - run.at : run.held]
-        self._pieces.clear()
-        length = self._piece_end(offset) - offset
-        if len(self._room) < length:
-            self._room = memoryview(pa.allocate_buffer(length)).cast("B")
-        view = self._room[:length]
-        run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the buffer has no bytes
-        if not run.read(offset, view):
-            read_into(self._offset + offset, [view])  # raises the error
-        for start, stop in self._plan:
-            if start <= offset < stop:
-                run.allow(start, stop, room=self._room, at=offset, held=length)
-                return view
-        run.allow(0, 0, room=self._room, at=offset, held=length)
-        return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
         """Fills ``parts`` one after the other from ``offset``, without keeping the bytes.
@@ -235,26 +237,42 @@ class PlannedStream:
         Returns the number of bytes that were read. Returns 0 if the storage does not support such reads, or if a held
         piece already has the bytes. All of the bytes must be inside the stream.
         """
-        size = sum(map(len, parts))
-        if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
+        stop = offset + sum(map(len, parts))
+        if self._reads.read_into is None or any(piece.stop >= stop for piece in self._pieces):
             return 0
-        if self.run is not None and self.run.at <= offset and offset + size <= self.run.at + self.run.held:
+        if self.run is not None and self.run.at <= offset and stop <= self.run.at + self.run.held:
             return 0
         self._pieces.clear()
-        self._read_into(self._offset + offset, parts)
-        return size
+        self._reads.read_into(self._offset + offset, parts)
+        return stop - offset
 
-    def _piece_end(self, offset: int) -> int:
-        for start, stop in self._plan:
+    def close(self) -> None:
+        """Drops the piece that was requested ahead."""
+        if self._next is not None:
+            self._next.close()
+
+    def _ask_ahead(self, coming: NextPiece) -> None:
+        """Requests the next planned piece after the newest one, unless this piece was already read."""
+        after = self._pieces[-1].stop
+        start, stop = next(((max(a, after), b) for a, b in self.planned if after < b), (0, 0))
+        stop = min(stop, start + self._reads.read_ahead)
+        if start < stop and not any(piece.start < stop and start < piece.stop for piece in self._pieces):
+            coming.ask(start, stop)
+
+    def _piece_end(self, offset: int) -> tuple[int, Range]:
+        """Where the piece that begins at ``offset`` ends, and the planned range of the piece. The range is (0, 0) if
+        ``offset`` is not planned."""
+        planned = (0, 0)
+        for start, stop in self.planned:
             if start <= offset < stop:
-                end = min(stop, offset + self._read_ahead)
+                end, planned = min(stop, offset + self._reads.read_ahead), (start, stop)
                 break
         else:  # A run or a chunk ends after the planned range.
-            end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else self._demand))
+            end = min(self.length, offset + (self._chunk_bytes(offset) if self._reads.framed else self._reads.demand))
         for piece in self._pieces:
             if piece.start > offset:
                 end = min(end, piece.start)
-        return end
+        return end, planned
 
     def _chunk_bytes(self, offset: int) -> int:
         """The size of the chunk whose header is at ``offset``, including the header. The header has 3 bytes, which
@@ -263,42 +281,8 @@ class PlannedStream:
             return CHUNK_HEADER
         header: Any = bytearray(CHUNK_HEADER)
         if self.run is None or not self.run.read(offset, header):
-            (header,) = self._read_ranges([(self._offset + offset, CHUNK_HEADER)])
+            (header,) = self._reads.read_ranges([(self._offset + offset, CHUNK_HEADER)])
         return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)
-
-
-@dataclass(frozen=True)
-class StripeBytes:
-    """The streams of one stripe by (column id, stream kind).
-
-    ``extents``: absolute offset and length of each existing stream. ``read_into(offset, parts)`` fills buffers, one
-    after the other, from the file. It is given only for storage where a small read takes little time. ``local_file``:
-    the same file for readers in C. ``ahead``: starts requests to a remote file before the bytes are needed.
-    """
-
-    read_ranges: ReadRanges
-    extents: StreamTable
-    read_ahead: int
-    framed: bool = False
-    demand: int = DEMAND_BYTES
-    read_into: ReadInto | None = None
-    local_file: LocalFile | None = None
-    ahead: Ahead | None = None
-
-    def stream(self, column: int, kind: int) -> PlannedStream:
-        """A source for one stream. It is empty if the stream does not exist."""
-        offset, length = self.extents.get((column, kind), (0, 0))
-        return PlannedStream(
-            self.read_ranges,
-            offset=offset,
-            length=length,
-            read_ahead=self.read_ahead,
-            framed=self.framed,
-            demand=self.demand,
-            read_into=self.read_into,
-            local_file=self.local_file,
-            ahead=self.ahead,
-        )
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
@@ -313,4 +297,8 @@ def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tu
 
 def planned_bytes(streams: Iterable[PlannedStream]) -> int:
     """The number of bytes in the plans of these streams."""
-    return sum(stop - start for stream in streams for start, stop in stream.planned)
+    size = 0
+    for stream in streams:
+        for start, stop in stream.planned:
+            size += stop - start
+    return size

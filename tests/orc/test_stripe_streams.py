@@ -14,7 +14,7 @@ from streams.framing import compressed, deflate, original
 from orcidx import CorruptFile, StorageError
 from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import CompressionKind
-from orcidx.orc.stripe_streams import Ahead, PlannedStream
+from orcidx.orc.stripe_streams import Ahead, PlannedStream, StreamReads
 from orcidx.orc.window import Window
 from orcidx.storage.local import LocalReader
 
@@ -23,15 +23,10 @@ START, LENGTH = 1000, 250_000
 
 
 def of_file(reader: LocalReader, *, read_ahead: int, length: int = LENGTH, framed: bool = False) -> PlannedStream:
-    return PlannedStream(
-        reader.read_ranges,
-        offset=START,
-        length=length,
-        read_ahead=read_ahead,
-        framed=framed,
-        read_into=reader.read_into,
-        local_file=reader.local_file,
+    reads = StreamReads(
+        reader.read_ranges, read_ahead, framed=framed, read_into=reader.read_into, local_file=reader.local_file
     )
+    return PlannedStream(reads, offset=START, length=length)
 
 
 def take(window: Window, count: int) -> bytes:
@@ -123,7 +118,7 @@ def test_bytes_are_right_forwards_and_backwards(here: bool, path: Path, rng: np.
     reader = LocalReader(str(path))
     stream = of_file(reader, read_ahead=10_000)
     if not here:
-        stream = PlannedStream(reader.read_ranges, offset=START, length=LENGTH, read_ahead=10_000)
+        stream = PlannedStream(StreamReads(reader.read_ranges, 10_000), offset=START, length=LENGTH)
     stream.plan([(0, 60_000), (100_000, LENGTH)])
     for offset in [0, 9_999, 10_000, 5, 59_999, 61_000, 100_000, 99_999, *rng.integers(0, LENGTH, 200).tolist()]:
         data = stream.fetch(offset)
@@ -170,7 +165,7 @@ class Far:
         return future
 
     def stream(self, ahead: Ahead, read_ahead: int = 1000) -> PlannedStream:
-        stream = PlannedStream(self.read, offset=START, length=LENGTH, read_ahead=read_ahead, ahead=ahead)
+        stream = PlannedStream(StreamReads(self.read, read_ahead, ahead=ahead), offset=START, length=LENGTH)
         stream.plan([(0, 3500), (5000, 6000), (100_000, 101_000)])
         stream.put(0, CONTENT[START : START + 1000])
         return stream

@@ -10,7 +10,7 @@ import pytest
 
 import orcidx
 from orcidx.orc import stripe_streams
-from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.stripe_streams import PlannedStream, StreamReads
 from orcidx.storage import open_reader
 from orcidx.storage.recording import RecordingReader
 
@@ -100,9 +100,8 @@ def test_what_is_held_does_not_grow_with_the_stripe(
 
 def test_priming_leaves_half_the_budget_to_the_next_stripe() -> None:
     asked: list[tuple[int, int]] = []
-    streams = [
-        PlannedStream(lambda ranges: [b""], offset=i << 24, length=1 << 24, read_ahead=1 << 19) for i in range(8)
-    ]
+    reads = StreamReads(lambda ranges: [b""], 1 << 19)
+    streams = [PlannedStream(reads, offset=i << 24, length=1 << 24) for i in range(8)]
     for stream in streams:
         stream.plan([(0, stream.length)])
     for _, piece in stripe_streams.priming_request(streams, budget=32 << 20):

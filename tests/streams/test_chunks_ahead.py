@@ -19,7 +19,7 @@ from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.native_codec import NativeCodec
-from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.stripe_streams import PlannedStream, StreamReads
 from orcidx.orc.window import Window
 from orcidx.storage.local import LocalReader
 
@@ -159,7 +159,7 @@ class Pieces:
         reader.metrics.log = []
         size = self.path.stat().st_size
         local = {"read_into": reader.read_into, "local_file": reader.local_file}
-        stream = PlannedStream(reader.read_ranges, offset=0, length=size, read_ahead=step, framed=True, **local)
+        stream = PlannedStream(StreamReads(reader.read_ranges, step, framed=True, **local), offset=0, length=size)
         stream.plan([(0, size)])
         return stream
 
