@@ -41,7 +41,7 @@ def coded_columns(
     The result is empty if the scan returns dictionaries anyway. It is also empty if pyarrow evaluates a part of the
     predicate, because pyarrow expects strings there, not codes.
     """
-    if not ENABLED or where is None or options.strings == "dictionary" or not plan.texts:
+    if not ENABLED or where is None or options.strings == "dictionary":
         return frozenset()
     if any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
@@ -61,8 +61,6 @@ def spelled_out(
 
     Raises ``BatchTooLarge`` if the strings of an array of several rows take more than ``batch_bytes``.
     """
-    if not coded:
-        return list(arrays)
     return [
         _strings(array, batch_bytes) if array is not None and column.id in coded else array
         for column, array in zip(columns, arrays, strict=True)

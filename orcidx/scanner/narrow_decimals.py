@@ -27,7 +27,7 @@ ENABLED = hasattr(pa, "decimal64")  # the type was added in pyarrow 19
 def narrow_columns(plan: ColumnPlan, where: BoundPredicate | None) -> frozenset[int]:
     """The ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
     because pyarrow expects 128 bits there."""
-    if not ENABLED or where is None or not plan.decimals:
+    if not ENABLED or where is None:
         return frozenset()
     if any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()

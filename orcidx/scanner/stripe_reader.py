@@ -64,7 +64,9 @@ class StripeGroups:
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
     ) -> None:
-        self.coded = coded_columns(stripe, plan, options, where, rows.may.count)
+        self.coded: frozenset[int] = frozenset()
+        if plan.texts:
+            self.coded = coded_columns(stripe, plan, options, where, rows.may.count)
         chosen: Sequence[ReadOptions] = plan.predicate_options
         if self.coded:
             stripe.dictionaries |= self.coded
@@ -74,7 +76,7 @@ class StripeGroups:
             ]
         opened = partial(ColumnGroup, stripe, bounds=rows.bounds, use_threads=options.use_threads)
         self.first = opened(plan.predicate, chosen, exact_times=plan.exact_times)
-        self.narrow = narrow_columns(plan, where)
+        self.narrow = narrow_columns(plan, where) if plan.decimals else frozenset()
         if self.narrow:
             self.first.narrow(self.narrow)
         self.tested = None
@@ -127,8 +129,8 @@ class StripeReader:
         where = self.filter.where if self.filter.tests else None
         self.groups = groups = StripeGroups(self.stripe, plan, self.rows, self.options, where)
         self.filter.tested = groups.tested
-        threads = thread_count(use_threads=self.options.use_threads)
-        self.ahead = self._decoder(threads) if threads > 1 and groups.both else None
+        threads = thread_count(use_threads=True) if self.options.use_threads and groups.both else 1
+        self.ahead = self._decoder(threads) if threads > 1 else None
         others = OtherColumns(groups.rest, groups.width, self.ahead, alone=not groups.first.columns)
         self.behind = SpanBehind(others, self._batches)
 
@@ -240,7 +242,8 @@ class StripeReader:
         if kept is not None:
             arrays = picked(arrays, kept, owned=True)
             others = None if others is None else picked(others, kept, owned=True)
-        arrays = spelled_out(arrays, self.columns.predicate, self.groups.coded, self.options.batch_bytes)
+        if self.groups.coded:
+            arrays = spelled_out(arrays, self.columns.predicate, self.groups.coded, self.options.batch_bytes)
         if self.groups.narrow:
             arrays = widened(arrays, self.columns.predicate, self.groups.narrow)
         return Survivors(start, stop, kept, arrays, count, others)
