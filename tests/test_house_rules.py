@@ -125,7 +125,6 @@ WIDE_MODULES: dict[str, dict[str, int]] = {
         "scanner.file_scan": 27,
         "scanner.key_search": 23,
         "scanner.small_stripes": 21,
-        "scanner.stripe_reader": 21,
     },
 }
 """Why a module imports more modules of the package than ``FAN_OUT``, and how many. As with ``LARGE_CLASSES``, the list

@@ -15,8 +15,7 @@ decodes all columns at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -30,18 +29,17 @@ from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.data_fetches import DataFetches
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.coded_strings import coded_columns, spelled_out
-from orcidx.scanner.column_group import ColumnGroup, read_groups
+from orcidx.scanner.coded_strings import spelled_out
+from orcidx.scanner.column_group import read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.kept_arrays import KeptRows
-from orcidx.scanner.narrow_decimals import narrow_columns, widened
-from orcidx.scanner.row_width import RowWidth
+from orcidx.scanner.narrow_decimals import widened
 from orcidx.scanner.span_behind import OtherColumns, SpanBehind
 from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, SpanPlan
+from orcidx.scanner.span_reader import StripeGroups
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
-from orcidx.scanner.tested_columns import tested_columns
 
 __all__ = ["Caller", "Step", "scan_stripe"]
 
@@ -53,39 +51,6 @@ SPANS_IN_VAIN = 3
 short."""
 
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
-
-
-class StripeGroups:
-    """The opened columns of a stripe. ``first``: the predicate's columns. ``rest``: the other columns. ``both``: the
-    cursors of all columns. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: decimals
-    of the predicate that are read in 64 bits. ``tested``: columns of the predicate that are tested while they are
-    decoded. ``width``: the sizes of rows that are known so far."""
-
-    def __init__(
-        self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
-    ) -> None:
-        self.coded: frozenset[int] = frozenset()
-        if plan.texts:
-            self.coded = coded_columns(stripe, plan, options, where, rows.may.count)
-        chosen: Sequence[ReadOptions] = plan.predicate_options
-        if self.coded:
-            stripe.dictionaries |= self.coded
-            chosen = [
-                replace(one, strings="dictionary") if column.id in self.coded else one
-                for column, one in zip(plan.predicate, chosen, strict=True)
-            ]
-        opened = partial(ColumnGroup, stripe, bounds=rows.bounds, use_threads=options.use_threads)
-        self.first = opened(plan.predicate, chosen, exact_times=plan.exact_times)
-        self.narrow = narrow_columns(plan, where) if plan.decimals else frozenset()
-        if self.narrow:
-            self.first.narrow(self.narrow)
-        self.tested = None
-        if self.first.cursors and False in plan.returned:
-            self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
-        self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
-        self.both = [*self.first.cursors, *self.rest.cursors]
-        self.width = RowWidth(options)
-        self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 
 import orcidx
 from orcidx.orc.columns import base
-from orcidx.scanner import column_group, stripe_reader, tested_columns
+from orcidx.scanner import column_group, span_reader, tested_columns
 from orcidx.scanner.column_group import ColumnGroup
 
 ROWS = 5_000
@@ -56,7 +56,7 @@ def large_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
 def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[str], where: str) -> set[str]:
     """Returns the names of the columns that a scan tests while they are decoded."""
     found: set[str] = set()
-    choose = stripe_reader.tested_columns
+    choose = span_reader.tested_columns
 
     def noted(group: ColumnGroup, names: Any, *others: Any) -> Any:
         chosen = choose(group, names, *others)
@@ -64,7 +64,7 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         return chosen
 
     with monkeypatch.context() as patch, orcidx.open(path) as file:
-        patch.setattr(stripe_reader, "tested_columns", noted)
+        patch.setattr(span_reader, "tested_columns", noted)
         file.scan(columns, where).to_table()
     return found
 
