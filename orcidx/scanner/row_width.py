@@ -11,7 +11,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.scanner.column_group import ColumnGroup
 from orcidx.scanner.kept_columns import array_bytes
-from orcidx.scanner.span_plan import FIRST_ROWS
+from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 
 __all__ = ["RowWidth"]
 
@@ -65,6 +65,8 @@ class RowWidth:
             before, seen = self.seen.get(group, (0, 0))
             self.seen[group] = before + rows, seen + size
 
-    def was_too_large(self) -> None:
+    def was_too_large(self, spans: SpanPlan) -> None:
+        """Plans smaller reads, because the rows of a read were larger than expected."""
+        spans.drop()
         if self.seen:
             self.share = max(0.25, self.share * 0.75)

@@ -1,6 +1,6 @@
 """Filters one span while threads decode the other columns of the span before it. A span is a range of consecutive rows.
 The other columns are the columns that the predicate does not use. ``SpanBehind`` holds the earlier span.
-``OtherColumns`` holds the other columns.
+``OtherColumns`` holds the other columns. ``SpanBatches`` makes the batches of a span.
 
 After the predicate has been evaluated for a span, threads start to decode the other columns of the matching rows.
 Meanwhile the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned
@@ -15,12 +15,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orcidx.orc.column_readers import BatchTooLarge
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.scanner.column_group import ColumnGroup
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.row_width import RowWidth
-from orcidx.scanner.survivors import Survivors, picked
+from orcidx.scanner.span_plan import SpanPlan
+from orcidx.scanner.survivors import Survivors, as_batch, picked
 
-__all__ = ["OtherColumns", "SpanBehind"]
+__all__ = ["OtherColumns", "SpanBatches", "SpanBehind"]
 
 
 @dataclass
@@ -71,6 +74,35 @@ class OtherColumns:
         if len(pieces) == 1:
             return pieces[0]
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
+
+
+@dataclass(frozen=True)
+class SpanBatches:
+    """Makes batches of the matching rows of a span. ``first_row``: the number of the stripe's first row in the file.
+    ``spans``: the plan of the spans, which must be made again if rows are larger than expected."""
+
+    columns: ColumnPlan
+    first_row: int
+    others: OtherColumns
+    spans: SpanPlan
+
+    def of(self, found: Survivors) -> Iterator[pa.RecordBatch]:
+        """Yields the matching rows as one batch. If the other columns have too many bytes for one batch, yields several
+        batches."""
+        if found.others is not None:
+            yield as_batch(self.columns, found, found.others, self.first_row)
+            return
+        others = self.others
+        if others.width.fits(others.group, found.rows):
+            try:
+                rest = others.read(found)
+            except BatchTooLarge:
+                others.width.was_too_large(self.spans)
+            else:
+                yield as_batch(self.columns, found, rest, self.first_row)
+                return
+        for half in found.halves():
+            yield from self.of(half)
 
 
 @dataclass

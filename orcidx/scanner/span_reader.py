@@ -1,23 +1,34 @@
-"""``StripeGroups``: the columns of a stripe that a scan reads, divided into the predicate's columns and the other
-columns."""
+"""Reads one span of a stripe. A span is a range of consecutive rows.
+
+``StripeGroups`` has the columns of the stripe, divided into the predicate's columns and the other columns. A
+``SpanReader`` decodes the predicate's columns over a span and finds the matching rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+
 from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.predicate.binding import BoundPredicate
-from orcidx.scanner.coded_strings import coded_columns
-from orcidx.scanner.column_group import ColumnGroup
-from orcidx.scanner.narrow_decimals import narrow_columns
+from orcidx.scanner.coded_strings import coded_columns, spelled_out
+from orcidx.scanner.column_group import ColumnGroup, read_groups
+from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.narrow_decimals import narrow_columns, widened
 from orcidx.scanner.row_width import RowWidth
+from orcidx.scanner.span_plan import SpanPlan
+from orcidx.scanner.stripe_filter import StripeFilter
+from orcidx.scanner.survivors import Survivors, picked
 from orcidx.scanner.tested_columns import tested_columns
 
-__all__ = ["StripeGroups"]
+__all__ = ["SpanReader", "StripeGroups"]
 
 
 class StripeGroups:
@@ -51,3 +62,89 @@ class StripeGroups:
         self.both = [*self.first.cursors, *self.rest.cursors]
         self.width = RowWidth(options)
         self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
+
+
+@dataclass
+class SpanReader:
+    """Decodes the predicate's columns over spans and finds the matching rows.
+
+    ``spans``: the plan of the spans, which must be made again if rows are larger than expected. ``ahead``: decodes
+    columns in other threads. ``counts``: whether only the number of matching rows is wanted. ``dense``: whether the
+    bytes of all columns are read together. ``together``: whether the other columns are decoded at the same time as the
+    predicate's columns, because all rows of the previous span matched.
+    """
+
+    columns: ColumnPlan
+    filter: StripeFilter
+    groups: StripeGroups
+    spans: SpanPlan
+    ahead: DecodeAhead | None
+    batch_bytes: int
+    counts: bool
+    dense: bool = False
+    together: bool = False
+
+    def expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
+        """Announces the columns that will be read next. If all columns are decoded at the same time, these are all
+        columns. Otherwise they are the predicate's columns."""
+        first, rest = self.groups.first, self.groups.rest
+        groups = [first] if self.filter.tests or first.columns else [rest]
+        columns = groups[0].cursors
+        if self.filter.tests and self.together and rest.columns:
+            groups, columns = [first, rest], self.groups.both
+        if groups[0] is first:
+            planned = [span for span in planned if self.filter.reads(*span)]
+        sizes = [size for size in map(self.groups.width.row_bytes, groups) if size is not None]
+        if planned and len(sizes) == len(groups):
+            ahead.expect(columns, planned, sum(sizes))
+
+    def matching(self, start: int, stop: int) -> Iterator[Survivors]:
+        """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately."""
+        try:
+            found = self._read(start, stop)
+        except BatchTooLarge:
+            self.groups.width.was_too_large(self.spans)
+            middle = (start + stop) // 2
+            yield from self.matching(start, middle)
+            yield from self.matching(middle, stop)
+            return
+        if found is not None:
+            yield found
+
+    def _read(self, start: int, stop: int) -> Survivors | None:
+        """Decodes the predicate's columns over a span and finds the matching rows."""
+        if not (self.filter.reads_all or self.filter.reads(start, stop)):
+            mask, count = self.filter.wanted(start, stop)
+            return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)
+        found, others = self._read_first(start, stop - start)
+        mask = self.filter.mask(found, start, stop)
+        kept = None if mask is None else KeptRows(mask)
+        count = stop - start if kept is None else kept.count
+        self.together = self.dense and kept is None
+        if count == 0 or self.counts:
+            return Survivors(start, stop, None, [], count) if count else None
+        arrays = [array if wanted else None for array, wanted in zip(found, self.columns.returned, strict=True)]
+        if kept is not None:
+            arrays = picked(arrays, kept, owned=True)
+            others = None if others is None else picked(others, kept, owned=True)
+        if self.groups.coded:
+            arrays = spelled_out(arrays, self.columns.predicate, self.groups.coded, self.batch_bytes)
+        if self.groups.narrow:
+            arrays = widened(arrays, self.columns.predicate, self.groups.narrow)
+        return Survivors(start, stop, kept, arrays, count, others)
+
+    def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
+        """Decodes the predicate's columns. Also decodes the other columns, if most rows of this span are likely to
+        match. This is estimated from the share of matching rows in the previous span."""
+        first, rest, width = self.groups.first, self.groups.rest, self.groups.width
+        first.seek(start)
+        if not (self.together and rest.columns):
+            arrays = first.read(rows, self.ahead)
+            width.saw(first, arrays, rows)
+            return arrays, None
+        rest.seek(start)
+        joint = self.groups.both if self.filter.tests else None
+        arrays, others = read_groups([first, rest], rows, self.ahead, joint=joint)
+        width.saw(first, arrays, rows)
+        width.saw(rest, others, rows)
+        return arrays, others

@@ -1,23 +1,27 @@
-"""``Survivors``: the matching rows of a span with their arrays. A span is a range of consecutive rows. This module also
-makes a batch from these rows."""
+"""``Survivors``: the matching rows of a span with their arrays. A span is a range of consecutive rows. ``WaitingRows``
+has the survivors of several spans. This module also makes a batch from these rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.options import ReadOptions
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.scanner.batches import without_fields
 from orcidx.scanner.kept_arrays import KeptRows, kept_array, taken_array
 
-__all__ = ["Survivors", "as_batch", "groups_of", "picked"]
+__all__ = ["Survivors", "WaitingRows", "as_batch", "picked"]
 
 Bools = npt.NDArray[np.bool_]
+
+DENSE_SHARE = 0.5
+"""If at least this share of the row groups has survivors, all columns are read together (decision 0113)."""
 
 ROWS_PER_TAKEN = 16
 """Rows are taken by number if fewer than one in ``ROWS_PER_TAKEN`` rows is kept. Taking by number does not read the
@@ -103,17 +107,47 @@ def _as_arrow(mask: Bools) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits], 0)
 
 
-def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the numbers of the row groups in which the waiting rows are."""
-    touched = np.zeros(len(bounds) - 1, np.bool_)
-    for found in waiting:
-        first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
-        if found.kept is None:
-            touched[first : last + 1] = True
-        else:
-            starts = np.maximum(bounds[first : last + 1], found.start) - found.start
-            touched[first : last + 1] |= np.logical_or.reduceat(found.kept.mask, starts)
-    return np.flatnonzero(touched)
+@dataclass(frozen=True)
+class WaitingRows:
+    """The survivors of the spans that wait to be returned. They wait until they fill a batch. Then the other columns
+    are read for the row groups that have survivors."""
+
+    rows: StripeRows
+    options: ReadOptions
+    spans: list[Survivors] = field(default_factory=list)
+
+    def are_enough(self) -> bool:
+        """Whether the rows fill a batch."""
+        rows = size = 0
+        for found in self.spans:
+            rows += found.rows
+            for array in found.arrays:
+                size += 0 if array is None else array.nbytes
+        return rows >= self.options.batch_size or size >= self.options.batch_bytes // 2
+
+    def are_dense(self, examined: int) -> bool:
+        """Whether most of the row groups before the row ``examined`` have survivors. In that case it saves nothing to
+        read the other columns later."""
+        looked = self.rows.alive & (self.rows.bounds[:-1] < examined)
+        most = max(2.0, DENSE_SHARE * int(looked.sum()))
+        return int(self.groups().sum()) >= most
+
+    def groups(self) -> Bools:
+        """The row groups in which the rows are."""
+        bounds = self.rows.bounds
+        touched = np.zeros(len(bounds) - 1, np.bool_)
+        for found in self.spans:
+            first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
+            if found.kept is None:
+                touched[first : last + 1] = True
+            else:
+                starts = np.maximum(bounds[first : last + 1], found.start) - found.start
+                touched[first : last + 1] |= np.logical_or.reduceat(found.kept.mask, starts)
+        return touched
+
+    def groups_left(self) -> Bools:
+        """The row groups that may have matching rows, from the first of the rows on."""
+        return self.rows.alive & (self.rows.bounds[1:] > self.spans[0].start)
 
 
 def as_batch(plan: ColumnPlan, found: Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:

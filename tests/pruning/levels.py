@@ -40,6 +40,7 @@ from orcidx.scanner import (
     opened_file,
     small_files,
     small_filter,
+    stripe_reader,
     stripe_scan,
     stripe_turns,
     stripes_together,
@@ -50,7 +51,6 @@ from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.range_units import RangeUnits
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
-from orcidx.scanner.stripe_reader import StripeReader
 from orcidx.scanner.unit_totals import UnitTotals
 from orcidx.storage import local
 
@@ -101,7 +101,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
         (opened_file, "read_at_once", _gives(None)),
     ),
     "stripes in one read": ((file_scan, "held_stripe", _no_steps),),
-    "decoding ahead": ((StripeReader, "_decoder", _gives(None)),),
+    "decoding ahead": ((stripe_reader, "_decoder", _gives(None)),),
     "stripes at the same time": (
         (stripe_turns, "stripes_together", _gives(None)),
         (stripe_scan, "stripes_together", _gives(None)),

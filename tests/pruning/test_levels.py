@@ -73,7 +73,7 @@ PLACES = {
     "file_pruning._ruled_out": "indexes in the catalog",
     # No other code returns the same result, so these functions are not levels.
     "coded_strings.spelled_out": None,
-    "stripe_reader._read_first": None,
+    "span_reader._read_first": None,
     "survivors.picked": None,
     "survivors.rules_out": None,  # used by Spark without a scan; tests/spark/predicates.py compares it with Spark
     "pictures.rows_ruled_out": None,

@@ -24,7 +24,8 @@ from orcidx.scanner import (
     column_group,
     decode_ahead,
     small_filter,
-    stripe_reader,
+    span_behind,
+    span_reader,
     survivors,
     tested_columns,
 )
@@ -253,12 +254,12 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
     with orcidx.open(str(words)) as file:
         wanted = file.read(["number"], where="word = 'AIR' AND number > 7").num_rows
         monkeypatch.setattr(survivors, "as_batch", None)
-        monkeypatch.setattr(stripe_reader, "as_batch", None)
+        monkeypatch.setattr(span_behind, "as_batch", None)
         monkeypatch.setattr(coded_strings, "_strings", None)
         made = []
-        plain = stripe_reader.picked
+        plain = span_reader.picked
         monkeypatch.setattr(
-            stripe_reader,
+            span_reader,
             "picked",
             lambda arrays, *rest: made.extend(a for a in arrays if a is not None) or plain(arrays, *rest),
         )

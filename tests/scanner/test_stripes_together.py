@@ -19,7 +19,7 @@ import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.planner.stripe_pruning import FilePruner
-from orcidx.scanner import column_group, stripe_reader, stripes_together
+from orcidx.scanner import column_group, span_reader, stripes_together
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.stripes_together import StripesTogether
 from orcidx.storage import local, open_reader
@@ -203,15 +203,15 @@ def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> N
 
 
 def test_rows_before_an_error_in_a_later_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = stripe_reader.StripeReader._filter
+    read = span_reader.SpanReader._read
 
     def failing(reader: Any, start: int, stop: int) -> Any:
-        if reader.stripe.number == 2 and start > 0:
-            raise CorruptFile("made up", stripe=reader.stripe.number)
+        if reader.groups.first.stripe.number == 2 and start > 0:
+            raise CorruptFile("made up", stripe=reader.groups.first.stripe.number)
         return read(reader, start, stop)
 
     whole, _, _ = same_for_all(path, where="noise > 20", batch_size=500)
-    monkeypatch.setattr(stripe_reader.StripeReader, "_filter", failing)
+    monkeypatch.setattr(span_reader.SpanReader, "_read", failing)
     batches, failed, _ = same_for_all(path, where="noise > 20", batch_size=500)
     assert "made up" in failed
     assert 5 < len(batches) < len(whole)
@@ -242,7 +242,7 @@ def test_closing_early_waits_for_the_threads(path: str, monkeypatch: pytest.Monk
     made = Made(monkeypatch)
     begun, go_on, order = threading.Event(), threading.Event(), []
     caller = threading.current_thread()
-    read = stripe_reader.StripeReader._filter
+    read = span_reader.SpanReader._read
 
     def slow(reader: Any, start: int, stop: int) -> Any:
         if threading.current_thread() is not caller:
@@ -251,7 +251,7 @@ def test_closing_early_waits_for_the_threads(path: str, monkeypatch: pytest.Monk
             order.append("read")
         return read(reader, start, stop)
 
-    monkeypatch.setattr(stripe_reader.StripeReader, "_filter", slow)
+    monkeypatch.setattr(span_reader.SpanReader, "_read", slow)
     with orcidx.open(path) as file:
         scan = file.scan(where="noise > 20", batch_size=300)
         with closing(scan._batches(scan._limited.as_table(1), ScanMetrics())) as batches:

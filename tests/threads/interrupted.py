@@ -42,9 +42,9 @@ SHARED = (
     "storage/fsspec_backend", "storage/arrow_backend", "storage/obstore_backend", "storage/given", "storage/writers",
     "storage/local_writing", "storage/listing", "fetching/drive", "scanner/file_queue", "scanner/decode_ahead",
     "scanner/decode_pool", "scanner/column_group", "scanner/small_stripes", "scanner/span_behind",
-    "scanner/stripe_reader", "orc/stripe_streams", "orc/columns/base", "orc/metadata_cache", "orc_writer/memory",
-    "orc_writer/writer", "orc_writer/lanes", "orc_writer/column_encoding", "orc_writer/stripe_writer",
-    "rewriting/rewrite",
+    "scanner/span_reader", "scanner/stripe_reader", "orc/stripe_streams", "orc/columns/base", "orc/metadata_cache",
+    "orc_writer/memory", "orc_writer/writer", "orc_writer/lanes", "orc_writer/column_encoding",
+    "orc_writer/stripe_writer", "rewriting/rewrite",
 )  # fmt: skip
 POOLS = (POOL, READERS, REQUESTS, ENCODERS, drive._OFF_LOOP)
 PATIENCE = 60
