@@ -121,7 +121,7 @@ WIDE_MODULES: dict[str, dict[str, int]] = {
     "passes over a file or a directory, which use every level of evidence": {
         "index_directory.file_pruning": 22,
         "scanner.aggregate_pass": 22,
-        "scanner.file_scan": 27,
+        "scanner.file_scan": 24,
         "scanner.key_search": 23,
         "scanner.small_stripes": 21,
     },

@@ -1,0 +1,123 @@
+"""``FileColumns``: the columns that a request wants from one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import OrcidxError, located
+from orcidx.orc.bounds import within_nanoseconds
+from orcidx.orc.frame_metadata import with_schema_metadata
+from orcidx.orc.reader import OrcReader
+from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.schema_mapping import FieldSource, widen
+from orcidx.planner.schema_plan import SchemaPlan, schema_plan
+
+__all__ = ["FileColumns"]
+
+
+class FileColumns:
+    """The columns that a request reads from a file. ``dictionaries``: ids of the text columns that are read as
+    dictionaries."""
+
+    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest) -> None:
+        self.reader = reader
+        self.job = job
+        self.request = request
+        self.dictionaries: frozenset[int] = frozenset()
+
+    @cached_property
+    def schema_plan(self) -> SchemaPlan:
+        """The plan for reading the file, made from the request and the schema of the file."""
+        reader = self.reader
+        try:
+            return schema_plan(
+                reader.schema_key,
+                reader.root,
+                self.request,
+                self.job,
+                encryption=reader.tail.footer.encryption,
+                dictionaries=self.dictionaries,
+            )
+        except OrcidxError as error:
+            error.at(file=reader.name)
+            raise
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches that ``read`` yields."""
+        try:
+            if self._values:
+                self._wanted_constants()
+            metadata = self.reader.tail.footer.user_metadata
+            return with_schema_metadata(self.schema_plan.schema, metadata, self.request.schema)
+        except OrcidxError as error:
+            error.at(file=self.reader.name)
+            raise
+
+    @cached_property
+    def plan(self) -> ColumnPlan:
+        """The columns that are decoded, with their readers and options."""
+        try:
+            asked = self.schema_plan.asked
+            times = asked.timestamps
+            if not any(times):
+                return asked.columns((False,) * len(times))
+            fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
+            return asked.columns(tuple(not all(map(fits, nodes)) for nodes in times))
+        except OrcidxError as error:
+            error.at(file=self.reader.name)
+            raise
+
+    def check_condition(self) -> None:
+        """Raises the errors of the condition, for a file whose rows need not be read."""
+        with located(file=self.reader.name):
+            _ = self.schema_plan.where
+
+    @cached_property
+    def _values(self) -> Mapping[str, Any]:
+        """The values of the file's constant columns, by name."""
+        name = self.request.file_path
+        return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
+
+    def valued(self, source: FieldSource) -> FieldSource:
+        """Returns a description of a wanted column that is not stored in the file. The description has the column's
+        constant value for this file."""
+        return replace(source, value=self._values.get(source.field.name))
+
+    def _wanted_constants(self) -> list[pa.Scalar | None]:
+        """For each wanted column, the value that all rows of the file have. None for a column that must be read."""
+        return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
+
+    @cached_property
+    def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
+        """Pairs (name, value) for the names in the predicate that are not columns of the file."""
+        constants = self.schema_plan.asked.predicate_constants
+        if not constants:
+            return ()
+        with located(file=self.reader.name):
+            asked = {path[0]: self.valued(source) for path, source in constants.items()}
+            return tuple((name, source.scalar) for name, source in asked.items())
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Adds constants and missing columns, and widens types. The returned batch has the wanted schema."""
+        if self.schema_plan.is_complete:
+            return batch
+        arrays = []
+        decoded = iter(batch.columns)
+        with located(file=self.reader.name):
+            for source, value in zip(self.schema_plan.fields, self._wanted_constants()):
+                if source.column is not None:
+                    with located(column=source.field.name):
+                        arrays.append(widen(next(decoded), source.field.type))
+                else:
+                    arrays.append(pa.repeat(value, batch.num_rows))
+        arrays.extend(decoded)
+        if not arrays:
+            return batch
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema_plan.schema)
