@@ -59,7 +59,7 @@ def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = No
     samples: list[FileJob] = []
     with FileQueue(jobs[::step], replace(request, columns=()), metrics or ScanMetrics(), open_all=True) as files:
         for file in files:
-            total += file.scan.wanted_count
+            total += file.scan.rows.count
             for number in file.scan.stripe_numbers():
                 rows = run_value(file.scan.decide(number), file.storage).rows
                 left += rows.may.count

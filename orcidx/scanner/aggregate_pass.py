@@ -270,12 +270,12 @@ class _FileTotals:
         if ranges is not None and _RangeTotals(self, ranges).add():
             return
         rows = scan.reader.tail.footer.rows
-        outcome = scan.pruner.outcome
-        wanted = scan.takes_all or (scan.wanted_rows.is_all and (outcome is None or outcome.must.is_all))
+        outcome = scan.evidence.pruner.outcome
+        wanted = scan.rows.takes_all or (scan.rows.wanted.is_all and (outcome is None or outcome.must.is_all))
         if wanted and rows and self.units.take_whole("file statistics", rows, self.of_file):
             return
         indexed = self._indexed()
-        proved = scan.wanted_rows if outcome is None else outcome.must if outcome.proved else None
+        proved = scan.rows.wanted if outcome is None else outcome.must if outcome.proved else None
         if indexed is not None and proved is not None:
             self._take_indexed(indexed, proved)
             return
@@ -285,11 +285,11 @@ class _FileTotals:
 
     def _indexed(self) -> IndexedGroups | None:
         """Returns the wanted totals if constants and the file's indexes prove all of them. Otherwise returns None."""
-        if self.scan.file_index is None and (self.units.plan.totalled or self.units.key is None):
+        if self.scan.evidence.index is None and (self.units.plan.totalled or self.units.key is None):
             return None
         plan, notes = self.units.plan, self.units.origins.notes
         file = IndexedFile(self.scan, self.units.columns, notes)
-        notes += self.scan.index_notes
+        notes += self.scan.evidence.notes
         return file.groups(plan.by, {name: self.units.totals.wanted(name) for name in plan.totalled})
 
     def _take_indexed(self, indexed: IndexedGroups, rows: RowSelection) -> None:

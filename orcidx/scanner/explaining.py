@@ -147,7 +147,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
     scan.reader.rereads = False  # the scan does not read what follows
     uncounted = _count_skipped(scan, stripes, alive, storage)
     ranges.add(scan)
-    outcome = scan.pruner.outcome
+    outcome = scan.evidence.pruner.outcome
     rows = scan.reader.tail.footer.rows
     return FileExplanation(
         file=scan.reader.name,
@@ -164,7 +164,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 def _brought(scan: FileScan, stripe: int) -> int:
     """Returns the number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does
     not read these dictionaries a second time if it reads rows of the stripe."""
-    return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
+    return sum(len(data) for data in scan.evidence.pruner.take_fetched(stripe).values())
 
 
 def _count_skipped(
@@ -180,7 +180,7 @@ def _count_skipped(
     damaged = 0
     for number in skipped:
         try:
-            size = data_without_evidence(scan.reader, number, scan.pruner.nodes)
+            size = data_without_evidence(scan.reader, number, scan.evidence.pruner.nodes)
         except OrcidxError:
             damaged += 1
             continue
@@ -208,10 +208,10 @@ def _explain_stripe(
     scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
 ) -> tuple[StripeExplanation, int]:
     """Returns the explanation of the stripe, and its number of row groups."""
-    decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
+    decision = run_value(scan.decide(number) if alive else scan.evidence.pruner.decide(number), storage)
     total, kept = scan.reader.stripes[number].data_length, 0
     if alive:
-        reader, columns = scan.reader, scan.pruner.nodes
+        reader, columns = scan.reader, scan.evidence.pruner.nodes
         total = data_without_evidence(reader, number, columns)
         kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows

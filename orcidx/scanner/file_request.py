@@ -1,4 +1,4 @@
-"""``FileColumns``: the columns that a request wants from one file."""
+"""What a request wants from one file: ``FileColumns`` has the columns, and ``WantedRows`` has the rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.reader import OrcReader
 from orcidx.planner.column_plan import ColumnPlan
-from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
 from orcidx.planner.schema_mapping import FieldSource, widen
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
+from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FileColumns"]
+__all__ = ["FileColumns", "WantedRows"]
 
 
 class FileColumns:
@@ -121,3 +122,32 @@ class FileColumns:
         if not arrays:
             return batch
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema_plan.schema)
+
+
+class WantedRows:
+    """The rows that a request wants from a file, before any predicate is evaluated. ``is_plain``: whether only the
+    predicate excludes rows. ``takes_all``: whether all rows of the file are wanted, without any condition."""
+
+    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest) -> None:
+        self._reader = reader
+        self._job = job
+        self._request = request
+        limited = request.limit is not None and request.where is None
+        chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
+        self.is_plain = not (limited or chosen or job.deleted is not None)
+        self.takes_all = request.where is None and self.is_plain
+
+    @cached_property
+    def wanted(self) -> RowSelection:
+        """These rows are in the selection, in the row range and in the wanted stripes, and they are not deleted.
+
+        If there is a limit and no predicate, rows after the limit are left out, so they are not fetched.
+        """
+        if self.is_plain:
+            return RowSelection.all(self._reader.tail.footer.rows)
+        return wanted_rows(self._job, self._request, self._reader.stripe_bounds, self._reader.name)
+
+    @property
+    def count(self) -> int:
+        """How many rows are wanted."""
+        return self._reader.tail.footer.rows if self.is_plain else self.wanted.count

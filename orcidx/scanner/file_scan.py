@@ -7,14 +7,14 @@ A ``FileJob`` describes which data of a file is wanted. A ``FileScan`` reads thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from orcidx.errors import OrcidxError, located
+from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.dictionary import StreamData
@@ -22,18 +22,14 @@ from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS
-from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.column_plan import StripeRows
-from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
-from orcidx.planner.index_evidence import index_evidence, opened_index
-from orcidx.planner.pruned_columns import PrunedColumns
-from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
+from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
-from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.file_request import FileColumns
+from orcidx.scanner.file_evidence import FileEvidence
+from orcidx.scanner.file_request import FileColumns, WantedRows
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
 from orcidx.scanner.stripe_reader import Caller, Step, scan_stripe
@@ -45,8 +41,8 @@ Requests = Generator[Fetch, Any, Any]
 
 
 class FileScan:
-    """Reads one open file for a request. The schema is known after ``prepare`` has run. ``is_plain``: whether only the
-    predicate excludes rows."""
+    """Reads one open file for a request. The schema is known after ``prepare`` has run. ``columns``, ``rows``: the
+    wanted columns and rows. ``evidence``: what is known about the rows."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
         self.reader = reader
@@ -55,12 +51,9 @@ class FileScan:
         self.options = request.options
         self.metrics = metrics
         self.columns = FileColumns(reader, job, request)
+        self.rows = WantedRows(reader, job, request)
         self._alive: list[int] | None = None
         self._not_at_once = -1
-        self.index_notes: list[Note] = []
-        limited = request.limit is not None and request.where is None
-        chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
-        self.is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
         """Reads the metadata that the schema depends on. With ``strings="dictionary"`` this is the footer of every
@@ -79,76 +72,22 @@ class FileScan:
                 if not self.reader.storage.is_local:
                     self._requests.spend(stripe)
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ stripes
 
     @cached_property
-    def pruner(self) -> FilePruner:
-        plan = self.columns.schema_plan
-        try:
-            where, asked = plan.where, plan.asked
-            places, nodes, stored = asked.places, asked.nodes, asked.stored
-        except OrcidxError as error:
-            error.at(file=self.reader.name)
-            raise
-        constant: Evidence | None = None
-        indexes: Sequence[Evidence] = ()
-        notes: list[Note] = []
-        if where is not None:
-            if asked.predicate_constants:
-                constants = {path: self.columns.valued(source) for path, source in asked.predicate_constants.items()}
-                constant = ConstantEvidence(constants, self.reader.tail.footer.rows)
-            # Conditions have the wanted names. An index has the names of the file, which differ in other matches.
-            match = self.request.match
-            if match != "name" and self.job.file_index is not None:
-                text = f'the index is not used, because match="{match}" does not find columns by their names'
-                notes.append(Note("Paimon file index", "off", text))
-            elif self.job.file_index is not None and self.file_index is not None:
-                indexes = index_evidence(self.file_index, self.reader.tail.footer.rows, self.options)
-            notes += self.index_notes
-        options = self.options
-        if options.calendar != "proleptic":  # conditions always compare dates of the proleptic calendar
-            options = options.override(calendar="proleptic")
-        columns = PrunedColumns(self.reader, nodes, stored, options)
-        return FilePruner(columns, where, self.wanted_rows, places, constant, indexes, notes)
-
-    @cached_property
-    def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes. None if the file has no usable index. ``index_notes`` then has the reasons."""
-        if self.job.file_index is None:
-            return None
-        return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether all rows of the file are wanted, without any condition."""
-        return self.request.where is None and self.is_plain
-
-    @cached_property
-    def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate. These rows are in the selection, in the row range and
-        in the wanted stripes, and they are not deleted.
-
-        If there is a limit and no predicate, rows after the limit are left out, so they are not fetched.
-        """
-        if self.is_plain:
-            return RowSelection.all(self.reader.tail.footer.rows)
-        return wanted_rows(self.job, self.request, self.reader.stripe_bounds, self.reader.name)
-
-    @property
-    def wanted_count(self) -> int:
-        """How many rows the caller wants."""
-        return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
+    def evidence(self) -> FileEvidence:
+        return FileEvidence(self.columns, self.rows)
 
     def stripe_numbers(self) -> list[int]:
         """The numbers of the stripes that may have to be read. Such a stripe has wanted rows, and neither the
         statistics of the file nor the statistics of the stripe rule it out."""
         if self._alive is None:
-            if self.takes_all:
+            if self.rows.takes_all:
                 with located(file=self.reader.name):
                     self.columns.schema_plan.asked.nodes  # noqa: B018  raises the error for a missing column now
                 self._alive = [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
             else:
-                self._alive = self.pruner.stripes()
+                self._alive = self.evidence.pruner.stripes()
         return self._alive
 
     def decide(self, stripe: int) -> Generator[Fetch | Pending, Any, StripeDecision]:
@@ -156,14 +95,14 @@ class FileScan:
         if self.reader.storage.is_local:
             if self.reader.whole() is None:
                 yield from self.fetch_footers([stripe])
-            decision: StripeDecision = yield from self.pruner.decide(stripe)
+            decision: StripeDecision = yield from self.evidence.pruner.decide(stripe)
             return decision
-        decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.pruner)
+        decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.evidence.pruner)
         return decision
 
     @cached_property
     def _requests(self) -> StripeRequests:
-        selective = self.request.where is not None or not self.wanted_rows.is_all
+        selective = self.request.where is not None or not self.rows.wanted.is_all
         return StripeRequests(self.reader, self.options, selective=selective)
 
     def read(
@@ -178,7 +117,7 @@ class FileScan:
         use. None means the whole memory of the scan. ``count``: a function for a request without columns. It receives
         numbers of rows, and no batches are made. ``pauses``: see ``Caller``."""
         # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
-        pruner: FilePruner | None = self.__dict__.get("pruner")
+        pruner: FilePruner | None = self.evidence.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
@@ -229,7 +168,7 @@ class FileScan:
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """Decodes a whole stripe in one call, if the bytes of the whole file are in memory. All rows of the file must
-        be wanted (``takes_all``). Returns None for other files. Also returns None if column readers are needed."""
+        be wanted (``WantedRows.takes_all``). Returns None for other files, and if column readers are needed."""
         whole = self.reader.whole()
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:

@@ -185,7 +185,7 @@ class IndexedFile:
 
     def _found(self, name: str, kind: str) -> IndexTotals | None:
         node = self._columns[name].node
-        index: FileIndex | None = self._scan.file_index
+        index: FileIndex | None = self._scan.evidence.index
         if index is None or node is None or len(node.path) != 1 or kind not in index.columns.get(node.path[0], ()):
             return None
         found = index.index(node.path[0], kind)
@@ -225,7 +225,7 @@ def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, 
         for name in path[1:]:
             constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
         return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)
-    node = field_below(source.column, path[1:])
+    node = source.column if len(path) == 1 else field_below(source.column, path[1:])
     if node is None:
         return UnitColumn()
     have = arrow_type(node, source.options or scan.options)
@@ -236,5 +236,5 @@ def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, 
 def is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
     """Whether the values of a column may end in spaces that are ignored in comparisons."""
     column = sources[path[0]].column
-    node = None if column is None else field_below(column, path[1:])
+    node = column if column is None or len(path) == 1 else field_below(column, path[1:])
     return node is not None and node.kind is TypeKind.CHAR

@@ -230,7 +230,7 @@ class _Answers:
         keys that are not literals (null and NaN)."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"
-        outcome = scan.pruner.outcome
+        outcome = scan.evidence.pruner.outcome
         assert outcome is not None
         told = outcome.reasons(0, scan.reader.tail.footer.rows)
         reason = "; ".join(map(str, told)) or f"no row {what}, according to the stripes"
@@ -348,7 +348,7 @@ class _Search:
         """Searches the Paimon indexes for all keys together. If a row may have one of the keys, searches for each key
         separately."""
         every = RowSelection.all(rows)
-        for index in self._scan.pruner.beforehand:
+        for index in self._scan.evidence.pruner.beforehand:
             left = np.flatnonzero(self._alive)
             if not len(left):
                 break

@@ -22,7 +22,7 @@ class KeyStatistics:
     """The statistics of the column of a leaf. Notes say which statistics are damaged or not trusted."""
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
-        pruner = scan.pruner
+        pruner = scan.evidence.pruner
         self.notes: list[Note] = [*pruner.notes]
         self._tail = scan.reader.tail
         self._leaf = leaf

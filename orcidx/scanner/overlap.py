@@ -61,7 +61,7 @@ class GroupRanges:
                     self._add(node, scan, index.columns[node.id].statistics, zone)
 
     def _add(self, node: OrcType, scan: FileScan, raw: Any, zone: Zone | None) -> None:
-        bounds = scan.pruner.columns.bounded(node, raw, zone)
+        bounds = scan.evidence.pruner.columns.bounded(node, raw, zone)
         ranges = self._columns.setdefault(node.dotted, _Ranges())
         known = bounds.lower.valid & bounds.upper.valid
         units = np.flatnonzero(known)
@@ -80,7 +80,7 @@ class GroupRanges:
 
 
 def _asked_nodes(scan: FileScan) -> Iterator[OrcType]:
-    where = scan.pruner.where
+    where = scan.evidence.pruner.where
     names = set(scan.columns.schema.names) if where is None else {".".join(leaf.path) for leaf in where.leaves()}
     repeated = scan.reader.root.repeated_ids
     found = 0

@@ -79,7 +79,7 @@ class RangeUnits:
     def of(cls, scan: FileScan) -> RangeUnits | None:
         """Returns the ``RangeUnits`` for a scan of a file. Returns None if evidence other than minima and maxima may
         exist. Also returns None if the scan excludes rows in other ways than by its condition."""
-        if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
+        if scan.request.where is None or not scan.rows.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local) or scan.options.calendar != "proleptic":
             return None

@@ -66,7 +66,7 @@ def open_in_turn(
             continue
         with file:
             yield file
-            left -= file.scan.wanted_rows.count
+            left -= file.scan.rows.wanted.count
 
 
 def limit_note(limit: int, request: ScanRequest) -> Note:

@@ -140,7 +140,7 @@ def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
     if job.selection is None and job.deleted is None:
         return job
     rows = int(scan.reader.stripe_bounds[-1])
-    wanted = scan.wanted_rows & RowSelection.from_runs([(start, stop)], rows)
+    wanted = scan.rows.wanted & RowSelection.from_runs([(start, stop)], rows)
     return replace(job, selection=wanted, deleted=None)
 
 

@@ -48,7 +48,7 @@ def count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
     """Returns the number of rows of a file. If the file has at least ``limit`` rows, the result may be too low, but it
     is at least ``limit``."""
     if tails_alone:
-        return file.scan.wanted_count
+        return file.scan.rows.count
     numbers = file.scan.stripe_numbers()
     together = stripes_together(file, counts=True) if limit is None and len(numbers) > 1 else None
     total = 0

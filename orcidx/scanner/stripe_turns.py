@@ -70,7 +70,7 @@ def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
     if not numbers:
         file.close()
     together = stripes_together(file) if len(numbers) > 1 else None
-    may_be_at_once = file.storage.is_local and file.scan.request.where is None and file.scan.takes_all
+    may_be_at_once = file.storage.is_local and file.scan.rows.takes_all
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
         if together is not None and number in together:

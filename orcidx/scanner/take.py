@@ -50,7 +50,7 @@ def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
             if file is None:
                 break
             with file:
-                wanted = file.scan.wanted_rows
+                wanted = file.scan.rows.wanted
             end = int(np.searchsorted(numbers, seen + wanted.count))
             if end > done:
                 chosen = RowSelection.from_positions(numbers[done:end] - seen, wanted.count)

@@ -338,8 +338,8 @@ class TopPass:
         rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
-            # ``wanted_rows`` already takes the caller's selection, deleted rows and range of rows into account.
-            job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
+            # ``rows.wanted`` already takes the caller's selection, deleted rows and range of rows into account.
+            job = replace(job, selection=rows & file.scan.rows.wanted, deleted=None, row_range=None)
         bound = self._found.bound(stripe.file, first_row)
         request = self._request
         if bound is not None:
@@ -360,7 +360,7 @@ class TopPass:
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []
-        reader, nodes = file.scan.reader, file.scan.pruner.nodes
+        reader, nodes = file.scan.reader, file.scan.evidence.pruner.nodes
         if decision.index is None and len(usual_bounds(reader.tail, stripe.number)) < 3:
             return []
         index = run_value(StripeIndexes(reader, stripe.number, nodes, {node.id}).of_leaves(), file.storage)
