@@ -10,37 +10,29 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import astuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import OrcidxError
-from orcidx.explain.overlap import overlap_depth
-from orcidx.explain.render import rounded
 from orcidx.fetching.drive import run, run_value
-from orcidx.inspection.column_facts import column_ranges
-from orcidx.options import USUAL_OPTIONS, ReadOptions
-from orcidx.orc.bounds import bound_statistics
+from orcidx.options import ReadOptions
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.row_index import group_count
-from orcidx.orc.statistics import PARTS, stripe_statistics
-from orcidx.orc.types import OrcType
+from orcidx.orc.statistics import PARTS
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.predicate import Predicate, col
 from orcidx.rewriting.counted_reads import CountedReads
+from orcidx.rewriting.lookup_growth import READS_MORE, LookupCost, growth_causes
 from orcidx.rewriting.sources import InputFile, rows_in
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import SMALL_STRIPE
 from orcidx.spellings import counted, size_text
-from orcidx.storage.local import SMALL_FILE
 
-__all__ = ["LookupCost", "lookup_notes", "size_notes"]
+__all__ = ["lookup_notes", "size_notes"]
 
 Path = tuple[str, ...]
 
@@ -62,33 +54,9 @@ MOST_SHARE = 1 / 16
 BYTES_OF_OPENING_A_STRIPE = 64 << 10
 """No more columns are compared after ``LEAST_BYTES`` bytes plus the share ``MOST_SHARE`` of the bytes of the files have
 been read. Opening a stripe counts as ``BYTES_OF_OPENING_A_STRIPE`` more bytes, because it takes about as long."""
-MOST_GROUPS = 20_000
-"""The overlap depth is not computed for files with more row groups than this."""
 
-READS_MORE = 1.1
-REQUESTS_MORE = 1.5
 TAKES_MORE = 1.02
-"""The factors by which the bytes of a lookup, the requests of a lookup, or the size of a file must grow before the
-growth is reported. Small changes are normal. In every file, chunks end at other positions, and this changes the bytes
-of a row group."""
-
-
-@dataclass(frozen=True)
-class LookupCost:
-    """What a lookup reads on average. ``index_bytes`` is the part of ``bytes`` that are tails, footers and indexes."""
-
-    bytes: float
-    requests: float
-    index_bytes: float
-
-    def __str__(self) -> str:
-        return f"{size_text(round(self.bytes))} in {counted(max(1, round(self.requests)), 'request')}"
-
-    def growth(self, before: LookupCost) -> float:
-        """The growth of the bytes divided by ``READS_MORE``, or the growth of the requests divided by
-        ``REQUESTS_MORE``, whichever is larger. A result above 1 is reported."""
-        size, requests = self.bytes / max(before.bytes, 1), self.requests / max(before.requests, 1)
-        return max(size / READS_MORE, requests / REQUESTS_MORE)
+"""The factor by which the size of a file must grow before the growth is reported."""
 
 
 def lookup_notes(old: Sequence[InputFile], new: InputFile, options: ReadOptions) -> tuple[str, ...]:
@@ -106,8 +74,8 @@ def lookup_notes(old: Sequence[InputFile], new: InputFile, options: ReadOptions)
     what = "reads more" if now.bytes > READS_MORE * was.bytes else "takes more requests"
     others = f" (also by {counted(len(more) - 1, 'more column')})" if len(more) > 1 else ""
     readers = [one.reader for one in old]
-    causes = "".join(f"; {cause}" for cause in _causes(readers, new.reader, worst, was, now))
-    return (f"a lookup by {worst} {what}: about {now}, before {was}{causes}{others}",)
+    why = "".join(f"; {cause}" for cause in growth_causes(readers, new.reader, worst, was, now))
+    return (f"a lookup by {worst} {what}: about {now}, before {was}{why}{others}",)
 
 
 def size_notes(before: int, after: int) -> tuple[str, ...]:
@@ -265,91 +233,3 @@ class _Lookups:
         if len(found) > MOST_STRIPES:
             found = random.Random(len(found)).sample(found, len(found))
         return found, 1 - len(found) / max(every, 1)
-
-
-# ---------------------------------------------------------------------- the causes
-
-
-def _causes(old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCost, now: LookupCost) -> Iterator[str]:
-    """Says what has changed for the worse in the files, as far as it affects a lookup by this column."""
-    if new.tail.size <= SMALL_FILE:
-        yield "a file of this size is read completely"
-        return
-    before, after = _depth(old, column), _depth([new], column)
-    share = _groups([new]) / max(_groups(old), 1)
-    # More row groups of fewer rows have a greater depth, although the lookup reads no more rows.
-    if before is not None and after is not None and after > READS_MORE * before * max(share, 1):
-        yield f"the overlap depth was {rounded(before)} and is now {rounded(after)}"
-    reads_more = now.bytes > READS_MORE * was.bytes
-    rows = _group_rows(old), _group_rows([new])
-    if reads_more and rows[1] > READS_MORE * rows[0]:
-        yield f"row groups have {rows[1]:,} rows, before {rows[0]:,}"
-    chunks = _chunk_bytes(old), _chunk_bytes([new])
-    if reads_more and chunks[1] > READS_MORE * chunks[0]:
-        yield f"a chunk of up to {size_text(chunks[1])} is decompressed as a whole" + (
-            f", before up to {size_text(chunks[0])}" if chunks[0] else ", and before, streams were not compressed"
-        )
-    sizes = _stripe_bytes(old), _stripe_bytes([new])
-    if now.requests > REQUESTS_MORE * was.requests and sizes[0] <= SMALL_STRIPE < sizes[1]:
-        yield f"stripes of up to {size_text(SMALL_STRIPE)} are read by one request, and larger stripes by several"
-    stripes = len(_stripes(old)), len(_stripes([new]))
-    if stripes[1] > REQUESTS_MORE * stripes[0]:
-        yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"
-    if now.index_bytes - was.index_bytes > (now.bytes - was.bytes) / 4 > 0:
-        read = size_text(round(now.index_bytes)), size_text(round(was.index_bytes))
-        yield f"{read[0]} of it are tails, footers and indexes, before {read[1]}"
-
-
-def _stripes(readers: Sequence[OrcReader]) -> list[tuple[OrcReader, int]]:
-    return [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
-
-
-def _groups(readers: Sequence[OrcReader]) -> int:
-    return sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in _stripes(readers))
-
-
-def _group_rows(readers: Sequence[OrcReader]) -> int:
-    """The number of rows of the largest row group. A stripe of a file without row groups is one row group."""
-    sizes = (
-        min(rows, one.facts.row_index_stride or rows)
-        for one, number in _stripes(readers)
-        for rows in [one.stripes[number].rows]
-    )
-    return max(sizes, default=0)
-
-
-def _chunk_bytes(readers: Sequence[OrcReader]) -> int:
-    """The maximum number of bytes of a chunk before compression. The result is 0 if no file is compressed."""
-    return max([one.facts.block_size if one.facts.compressed else 0 for one in readers], default=0)
-
-
-def _stripe_bytes(readers: Sequence[OrcReader]) -> int:
-    return max([one.stripes[number].end - one.stripes[number].offset for one, number in _stripes(readers)], default=0)
-
-
-def _depth(readers: Sequence[OrcReader], column: str) -> float | None:
-    """The overlap depth of the row groups by a column. None if it is not known."""
-    if _groups(readers) > MOST_GROUPS:
-        return None
-    least: list[Any] = []
-    greatest: list[Any] = []
-    for reader in readers:
-        nodes = [node for node in reader.root.walk() if node.path and node.dotted == column]
-        try:
-            lows, highs = _bounds(reader, nodes[0]) if len(nodes) == 1 else ((), ())
-        except OrcidxError:  # reading the file later reports where the damage is
-            return None
-        least += lows
-        greatest += highs
-    return overlap_depth(column, least, greatest).average if least else None
-
-
-def _bounds(reader: OrcReader, node: OrcType) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The bounds of the row groups in their stored form. If the file has no row groups, these are the bounds of the
-    stripes."""
-    if reader.facts.row_index_stride:
-        ranges: Mapping[int, Any] = column_ranges(reader, [node])
-        return (ranges[node.id].lows, ranges[node.id].highs) if node.id in ranges else ((), ())
-    bounds = bound_statistics(stripe_statistics(reader.tail, node), reader.facts, USUAL_OPTIONS, zone=None)
-    known = (bounds.lower.valid & bounds.upper.valid).nonzero()[0]
-    return bounds.lower.at(known), bounds.upper.at(known)

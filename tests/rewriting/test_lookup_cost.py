@@ -18,7 +18,7 @@ from orcidx.errors import InvalidQuery, StorageError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.rewriting import counted_reads, lookup_cost
 from orcidx.rewriting.counted_reads import CountedReads
-from orcidx.rewriting.lookup_cost import LookupCost
+from orcidx.rewriting.lookup_growth import LookupCost
 from orcidx.storage import open_reader
 
 ROWS = 100_000
