@@ -61,8 +61,9 @@ class RowGroupExplanation:
 
 @dataclass(frozen=True)
 class StripeExplanation:
-    """One stripe. ``bytes`` is the size of the data streams of the columns that are read. ``kept_bytes`` is the part of
-    these streams that the scan plans to read."""
+    """One stripe. ``bytes`` is the size of the data streams of the columns of the query. ``kept_bytes`` is the part of
+    these streams that the scan plans to read. If all kept rows are proved, the columns that only the condition uses are
+    not read."""
 
     stripe: int
     first_row: int
@@ -76,6 +77,11 @@ class StripeExplanation:
     @property
     def kept(self) -> bool:
         return self.kept_rows > 0
+
+    @property
+    def proved_rows(self) -> int:
+        """The number of rows that surely match."""
+        return sum(group.proved_rows for group in self.row_groups)
 
 
 @dataclass(frozen=True)

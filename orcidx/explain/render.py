@@ -84,16 +84,28 @@ def stages(explanation: ExplainedScan) -> list[tuple[str, str, str, str]]:
 def reading(explanation: ExplainedScan) -> str:
     """Returns one line about all bytes that the scan requests from storage, and about the files that are not opened. If
     only parts of a file are planned, the number is not exact (see ``planner.read_bytes``), and the line says so."""
-    whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
-    files = f" ({counted(whole, 'file')} read completely, by one read each)" if whole else ""
-    planned = any(file.kept and file.read_bytes != file.size for file in explanation.files)
-    size = f"{'about ' * planned}{size_text(explanation.read_bytes)}"
-    less = "; it may be less, because columns outside the condition are read only where rows match"
-    more, unopened = less if planned and explanation.where is not None else "", explanation.unopened
+    whole, several = sum(file.read_bytes >= file.size > 0 for file in explanation.files), len(explanation.files) > 1
+    files = f" ({counted(whole, 'file')} read completely)" if whole else ""
+    planned = any(file.kept and file.read_bytes < file.size for file in explanation.files) or (whole and several)
+    size = f"{'about ' if planned else ''}{size_text(explanation.read_bytes)}"
+    more, unopened = _may_be_less(explanation), explanation.unopened
     if unopened:
         stored = size_text(sum(file.size for file in unopened))
         more += f"; {counted(len(unopened), 'file')} of {stored} {'was' if len(unopened) == 1 else 'were'} not opened"
     return f"the scan reads {size}, with tails, footers and indexes{files}{more}"
+
+
+def _may_be_less(explanation: Explanation) -> str:
+    """Returns the reasons why a scan may read less than is planned. There are none if all kept rows are proved: then
+    the scan reads all planned bytes."""
+    files = [file for file in explanation.files if 0 < file.read_bytes < file.size]
+    stripes = [stripe for file in files for stripe in file.stripes if stripe.kept]
+    if explanation.where is None or all(stripe.proved_rows == stripe.kept_rows for stripe in stripes):
+        return ""
+    less = "; it may be less, because columns outside the condition are read only where rows match"
+    if any(0 < stripe.proved_rows < stripe.kept_rows for stripe in stripes):
+        less += ", and columns that only the condition uses are read only where rows are not proved"
+    return less
 
 
 _GroupResult = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]

@@ -4,7 +4,7 @@ indexes rule out."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,12 @@ class ColumnPlan:
     def rest_options(self) -> tuple[ReadOptions, ...]:
         """The options of each column of ``rest``."""
         return tuple([self.output_options[index] for index in self.rest])
+
+    @cached_property
+    def without_predicate(self) -> ColumnPlan:
+        """The plan for rows that certainly match. It reads only the output columns."""
+        shared = (None,) * len(self.output)
+        return replace(self, predicate=(), predicate_options=(), predicate_names=(), exact_times=(), shared=shared)
 
     @cached_property
     def decoded(self) -> int:
@@ -118,3 +124,8 @@ class StripeRows:
     def alive(self) -> npt.NDArray[np.bool_]:
         """Whether each row group has rows that may match."""
         return self.may.any_in(self.bounds)
+
+    @cached_property
+    def are_proved(self) -> bool:
+        """Whether all rows that may match certainly match."""
+        return self.may.issubset(self.must)

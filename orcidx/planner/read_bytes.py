@@ -15,15 +15,19 @@ following over-read:
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
 In a directory of small local files, the tail of a file may be read before the whole file, or instead of the whole file.
-An explanation counts the whole file once.
+The first file may also be read for the schema. An explanation counts these reads, but it does not know for which files
+a scan needs column readers. So its number is not exact.
 
-Dictionaries that are read as evidence count as indexes. Some columns may be read only after the rows were filtered by
-other columns. If no rows remain, the remaining columns are not read, and fewer bytes are counted.
+Dictionaries that are read as evidence count as indexes. If evidence proves that all remaining rows of a stripe match,
+the columns that only the condition uses are neither planned nor read. Some columns may be read only after the rows were
+filtered by other columns. If no rows remain, the remaining columns are not read, and fewer bytes are counted. In a
+stripe where only some rows are proved, columns that only the condition uses may be read only for the other rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,34 +36,58 @@ from orcidx.orc.kinds import DATA_KINDS, StreamKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.stripe_plan import group_ranges
+from orcidx.storage.remote import LastBytes
 
-__all__ = ["data_planned", "data_without_evidence"]
+__all__ = ["Planned", "data_planned", "data_without_evidence"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The number of bytes of a stripe that are planned, and the number of these bytes that a scan requests from storage
+    after the stripe was pruned."""
+
+    planned: int = 0
+    requested: int = 0
 
 
 def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]) -> int:
     """Returns the number of bytes of a stripe's data streams, for the columns with these ids. The stripe's footer is
     read, unless it is in memory."""
-    return sum(length for _, _, length in _data_streams(reader, stripe, columns))
+    return sum(length for *_, length in _data_streams(reader, stripe, columns))
 
 
 def data_planned(
-    reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
-) -> int:
+    reader: OrcReader,
+    stripe: int,
+    columns: Iterable[int],
+    *,
+    index: RowIndex | None,
+    kept: npt.NDArray[np.bool_],
+    fetched: Collection[tuple[int, StreamKind]],
+) -> Planned:
     """Returns the number of bytes that a scan reads from the data streams of ``columns``, if it reads all of these
     columns. ``index`` is the row index for seeking, or None if the stripe is read completely. ``kept`` says for each
-    row group whether some of its rows remain."""
-    planned, block_size = 0, reader.facts.block_size
-    for column, kind, length in _data_streams(reader, stripe, columns):
+    row group whether some of its rows remain. ``fetched`` has the streams that were read to prune the stripe.
+
+    These streams are not requested again. Ranges at the end of a remote file are not requested either, if the read of
+    the tail has returned them."""
+    planned, requested, block_size = 0, 0, reader.facts.block_size
+    known: LastBytes | None = getattr(reader.storage, "last", None)
+    tail = reader.tail.size if known is None or not len(known.data) else known.start
+    for column, kind, offset, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)
-        ranges = group_ranges(positions, kept, length=length, block_size=block_size)
-        planned += sum(stop - start for start, stop in ranges)
-    return planned
+        for start, stop in group_ranges(positions, kept, length=length, block_size=block_size):
+            planned += stop - start
+            if (column, kind) not in fetched and offset + start < tail:
+                requested += stop - start
+    return Planned(planned, requested)
 
 
-def _data_streams(reader: OrcReader, stripe: int, columns: Iterable[int]) -> Iterator[tuple[int, StreamKind, int]]:
-    """Yields the column, the kind and the length of each existing data stream of these columns."""
+def _data_streams(reader: OrcReader, stripe: int, columns: Iterable[int]) -> Iterator[tuple[int, StreamKind, int, int]]:
+    """Yields the column, the kind, the offset in the file and the length of each existing data stream of these
+    columns."""
     extents = reader.extents(stripe)
     for column in columns:
         for kind in DATA_KINDS:
             if (found := extents.get((column, kind))) is not None:
-                yield column, kind, found[1]
+                yield column, kind, *found

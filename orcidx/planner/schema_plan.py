@@ -287,14 +287,14 @@ class AskedColumns:
         return tuple([tuple([node for node in column.walk() if node.kind in kinds]) for _, column in self.predicate])
 
     @cached_property
+    def output_nodes(self) -> Mapping[int, OrcType]:
+        """The wanted columns, and all columns below them, by column id."""
+        return _nodes_of([source.column for source in self.mapped.fields if source.column is not None])
+
+    @cached_property
     def nodes(self) -> Mapping[int, OrcType]:
         """All columns that are read, and all columns below them, by column id."""
-        columns = [source.column for source in self.mapped.fields if source.column is not None]
-        columns += [column for _, column in self.predicate]
-        found: dict[int, OrcType] = {}
-        for column in columns:
-            found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
-        return found
+        return {**self.output_nodes, **_nodes_of([column for _, column in self.predicate])}
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
         """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate
@@ -472,6 +472,14 @@ class SchemaPlan:
     def is_complete(self) -> bool:
         """Whether the decoded columns already are the wanted columns."""
         return self.asked.is_complete
+
+
+def _nodes_of(columns: Sequence[OrcType]) -> dict[int, OrcType]:
+    """These columns, and all columns below them, by column id."""
+    found: dict[int, OrcType] = {}
+    for column in columns:
+        found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
+    return found
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:

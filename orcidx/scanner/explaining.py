@@ -12,7 +12,7 @@ from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.fetching.drive import run_value
 from orcidx.orc.row_index import group_count, usual_bounds
-from orcidx.planner.read_bytes import data_planned, data_without_evidence
+from orcidx.planner.read_bytes import Planned, data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
 from orcidx.scanner.file_queue import FileQueue, wanted_jobs
@@ -20,10 +20,12 @@ from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
+from orcidx.scanner.small_files import TAIL_BYTES
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import top_note
 from orcidx.spellings import counted
 from orcidx.storage import RangeReader
+from orcidx.storage.local import SMALL_FILE
 
 __all__ = ["explain_file", "explain_files", "gone_file"]
 
@@ -77,6 +79,11 @@ def explain_files(
         opened = set(map(id, wanted_jobs(left, request, ScanMetrics(), open_all=False)))
         reads = [id(job) in opened or (not at and given.schema is None) for at, job in enumerate(jobs)]
         files = _read_files(files, reads, metrics.bytes_read)
+        if len(files) > 1:
+            of_schema = given.schema is None and _is_small(files[0], jobs[0])
+            files = files if request.where is None else list(_read_small(files, jobs))
+            if of_schema:  # the first file was read for its schema
+                files[0] = replace(files[0], read_bytes=files[0].read_bytes + files[0].size)
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     if files and (told := listing_notes(indexes)):
@@ -114,6 +121,25 @@ def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies
     return found
 
 
+def _is_small(file: FileExplanation, job: FileJob) -> bool:
+    """Whether the scan reads a small local file."""
+    return job.source.kind == "path" and 0 < file.read_bytes == file.size <= SMALL_FILE
+
+
+def _read_small(files: Iterable[FileExplanation], jobs: Iterable[FileJob]) -> Iterator[FileExplanation]:
+    """Yields the explanations with the bytes that ``SmallFiles`` reads of small local files. After a file that its
+    statistics rule out, only the tail of the next file is read first. After any other file, the next file is read
+    completely."""
+    last = TAIL_BYTES
+    for file, job in zip(files, jobs, strict=True):
+        if not _is_small(file, job):
+            yield file
+            continue
+        read = min(last, file.size)
+        last = TAIL_BYTES if file.reasons else SMALL_FILE
+        yield replace(file, read_bytes=read if file.reasons or read == file.size else read + file.size)
+
+
 def gone_file(error: FileGone) -> FileExplanation:
     """Returns the explanation of a file that was listed but is missing now. Its number of rows is unknown."""
     return FileExplanation(error.file or "", 0, (), (Note("file", "gone", str(error)),))
@@ -136,12 +162,11 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
     lumped: list[int] = []
     data = 0
     for number in range(len(scan.reader.stripes)):
-        stripe, groups = _explain_stripe(scan, number, number in alive, storage, most_groups=left)
+        stripe, requested, groups = _explain_stripe(scan, number, number in alive, storage, most_groups=left)
         stripes.append(stripe)
         left -= len(stripe.row_groups)
         lumped += [groups] * (groups > len(stripe.row_groups))
-        brought = _brought(scan, number)
-        data += stripe.kept_bytes - brought if stripe.kept else 0
+        data += requested
     whole = scan.reader.whole() is not None
     read = storage.metrics.bytes_fetched
     scan.reader.rereads = False  # the scan does not read what follows
@@ -159,12 +184,6 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
         read_bytes=read if whole else read + data,
         size=scan.reader.tail.size,
     )
-
-
-def _brought(scan: FileScan, stripe: int) -> int:
-    """Returns the number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does
-    not read these dictionaries a second time if it reads rows of the stripe."""
-    return sum(len(data) for data in scan.evidence.pruner.take_fetched(stripe).values())
 
 
 def _count_skipped(
@@ -206,14 +225,18 @@ def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
 
 def _explain_stripe(
     scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
-) -> tuple[StripeExplanation, int]:
-    """Returns the explanation of the stripe, and its number of row groups."""
+) -> tuple[StripeExplanation, int, int]:
+    """Returns the explanation of the stripe, the number of bytes of its data that a scan requests, and its number of
+    row groups."""
     decision = run_value(scan.decide(number) if alive else scan.evidence.pruner.decide(number), storage)
-    total, kept = scan.reader.stripes[number].data_length, 0
+    total, planned = scan.reader.stripes[number].data_length, Planned()
+    fetched = scan.evidence.pruner.take_fetched(number)
     if alive:
-        reader, columns = scan.reader, scan.evidence.pruner.nodes
-        total = data_without_evidence(reader, number, columns)
-        kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
+        reader, columns = scan.reader, scan.stripe_nodes(decision)
+        total = data_without_evidence(reader, number, scan.evidence.pruner.nodes)
+        planned = data_planned(
+            reader, number, columns, index=decision.index, kept=decision.kept, fetched=fetched.keys()
+        )
     rows = decision.rows
     # A stripe with only one range of rows means that no index was needed, or that no index could be read. For such a
     # stripe, the explanation computes the row groups from the row index stride.
@@ -232,8 +255,8 @@ def _explain_stripe(
         rows=rows.may.length,
         kept_rows=rows.may.count,
         bytes=total,
-        kept_bytes=kept,
+        kept_bytes=planned.planned,
         row_groups=groups,
         notes=decision.notes,
     )
-    return stripe, count
+    return stripe, planned.requested, count

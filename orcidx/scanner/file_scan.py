@@ -7,7 +7,7 @@ A ``FileJob`` describes which data of a file is wanted. A ``FileScan`` reads thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from orcidx.orc.dictionary import StreamData
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
-from orcidx.orc.types import STRING_KINDS
+from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -124,7 +124,7 @@ class FileScan:
         whole = self.reader.whole()
         held = None
         if whole is None:
-            held = yield from held_stripe(self.reader, self.columns.schema_plan, decision)
+            held = yield from held_stripe(self.reader, self.stripe_nodes(decision), decision)
         if self.request.where is None and decision.rows.may.is_all and count is None:
             source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
             batch = None if source is None else self._decoded(decision.stripe, source)
@@ -141,7 +141,7 @@ class FileScan:
         steps = scan_stripe(
             stripe,
             self.columns.plan,
-            _tested(self.request, decision),
+            self.tested_rows(decision),
             self.options,
             where=self.columns.schema_plan.where,
             constants=self.columns.constants,
@@ -165,6 +165,21 @@ class FileScan:
             steps.close()
             stripe.streams.close()
             _add_work(stripe, self.metrics)
+
+    def tested_rows(self, decision: StripeDecision) -> StripeRows:
+        """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for
+        each row, then no row is marked as certainly matching."""
+        rows = decision.rows
+        if not self.request.tests_each or self.request.where is None:
+            return rows
+        return replace(rows, must=RowSelection.none(rows.may.length))
+
+    def stripe_nodes(self, decision: StripeDecision) -> Mapping[int, OrcType]:
+        """The columns that are read from a stripe, and all columns below them, by column id. If all rows of the stripe
+        certainly match, columns that only the predicate uses are not read."""
+        asked = self.columns.schema_plan.asked
+        proved = self.request.where is not None and self.tested_rows(decision).are_proved
+        return asked.output_nodes if proved else asked.nodes
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """Decodes a whole stripe in one call, if the bytes of the whole file are in memory. All rows of the file must
@@ -228,15 +243,6 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
-
-
-def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
-    row, then no row is marked as certainly matching."""
-    rows = decision.rows
-    if not request.tests_each or request.where is None:
-        return rows
-    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

@@ -76,7 +76,7 @@ class OpenedFile:
         return self.reader.footer(number)
 
     def _source(self, plan: SchemaPlan, stripe: StripeInformation) -> Held | LocalFile | None:
-        if not is_one_read(self.reader, plan, stripe):
+        if not is_one_read(self.reader, plan.asked.nodes, stripe):
             return self.file
         data = self._bytes(stripe.offset, stripe.footer_offset - stripe.offset)
         return None if data is None else (stripe.offset, data)

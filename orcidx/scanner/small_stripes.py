@@ -5,7 +5,7 @@ its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Sized
 from functools import partial
 
 import pyarrow as pa
@@ -55,21 +55,22 @@ enough, because some columns take longer than others."""
 
 
 def held_stripe(
-    reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
+    reader: OrcReader, columns: Sized, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. Returns the offset
-    of the stripe in the file, and its bytes. Returns None for any other stripe. The file must not be in memory."""
+    """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. ``columns`` has
+    the columns that are read, with all columns below them. Returns the offset of the stripe in the file, and its bytes.
+    Returns None for any other stripe. The file must not be in memory."""
     information = reader.stripes[decision.stripe]
-    if not (decision.rows.may.is_all and reader.storage.is_local and is_one_read(reader, plan, information)):
+    if not (decision.rows.may.is_all and reader.storage.is_local and is_one_read(reader, columns, information)):
         return None
     (data,) = yield Fetch(((information.offset, information.footer_offset - information.offset),), "data")
     return information.offset, data
 
 
-def is_one_read(reader: OrcReader, plan: SchemaPlan, stripe: StripeInformation) -> bool:
-    """Whether the bytes of a local stripe are read by one call if all its rows are wanted."""
+def is_one_read(reader: OrcReader, columns: Sized, stripe: StripeInformation) -> bool:
+    """Whether the bytes of a local stripe are read by one call if all its rows are wanted. See ``held_stripe``."""
     small = 0 < stripe.footer_offset - stripe.offset <= SMALL_STRIPE
-    return small and len(plan.asked.nodes) >= reader.tail.columns - 1
+    return small and len(columns) >= reader.tail.columns - 1
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:

@@ -36,7 +36,7 @@ class StripeFilter:
     """Columns that are tested while they are decoded, if there are such columns."""
 
     def __post_init__(self) -> None:
-        self.tests = self.where is not None and not self.rows.may.issubset(self.rows.must)
+        self.tests = self.where is not None and not self.rows.are_proved
         """Whether the predicate is evaluated for any row."""
         self.asks_all = self.tests and self.rows.must.is_empty
         """Whether the predicate is evaluated for all rows that may match."""

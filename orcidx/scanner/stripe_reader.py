@@ -165,6 +165,8 @@ def scan_stripe(
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
     memory that the stripe may use.
     """
+    if where is not None and rows.are_proved:
+        where, columns = None, columns.without_predicate
     if rows.may.is_empty:
         return
     tests = StripeFilter(columns, where, rows, constants)

@@ -78,9 +78,17 @@ def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
         col("text") > "80",
         far_ranges(low),
         None,
-    ][int(rng.integers(0, 7))]
+        col("text") >= "",
+        (col("id") >= ROWS // 2) & (col("price") >= 0),
+    ][int(rng.integers(0, 9))]
     asked = set() if where is None else {leaf.column for leaf in leaves(where)}
     return columns, where, bool(where is not None and set(columns) - set(asked))
+
+
+def are_all_proved(told: orcidx.Explanation) -> bool:
+    """Whether evidence proves all rows that are kept. Then no column waits for a filter."""
+    stripes = [stripe for file in told.files for stripe in file.stripes]
+    return all(stripe.proved_rows == stripe.kept_rows for stripe in stripes)
 
 
 def data_sections(file: orcidx.OrcFile) -> list[tuple[int, int]]:
@@ -118,6 +126,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     evidence = told.files[0].index_bytes  # dictionaries that are tested are part of the data
     assert counted <= planned + evidence
     asks_dictionary = where is not None and "word" in {leaf.column for leaf in leaves(where)}
+    waits = waits and not are_all_proved(told)
     assert waits or asks_dictionary or counted == planned, (columns, where)
 
     forget_metadata()
@@ -157,6 +166,8 @@ QUERIES: dict[str, tuple[list[str], Any]] = {
     "a dictionary": (["word"], (col("word") == "word 7") & (col("word") != "word 8")),
     "a word that no dictionary has": (["word"], col("word") == "word 25b"),
     "no row group": (["id"], col("id") == -1),
+    "all rows are proved": (["id"], col("text") >= ""),
+    "all rows are proved, some columns returned": (["id", "price"], (col("id") >= 0) & (col("text") >= "")),
 }
 
 
@@ -196,6 +207,47 @@ def test_the_text_says_whether_the_number_is_exact(files: list[Path]) -> None:
     ]
     assert [text.startswith("about ") for text in texts] == [False, True, True]
     assert ["it may be less" in text for text in texts] == [False, True, False]
+    reasons = [
+        str(orcidx.scan(files[3], ["word"], where).explain()).partition("it may be less")[2].split("\n")[0]
+        for where in ("text >= ''", "id = 77", "id < 77")
+    ]
+    assert ["where rows match" in text for text in reasons] == [False, True, True]
+    assert ["where rows are not proved" in text for text in reasons] == [False, False, False]
+    partly = orcidx.scan(files[3], ["word"], "id < 7077").explain()
+    assert "where rows are not proved" in str(partly)
+
+
+def test_remote_scans_do_not_read_columns_of_a_proved_condition(files: list[Path]) -> None:
+    """The columns were fetched, although no row was tested."""
+    for path in files:
+        with orcidx.open(path) as file:
+            sections = data_sections(file)
+        sizes = []
+        for where in (None, "text >= ''"):
+            far = RecordingReader(open_reader(path.read_bytes()))
+            far.is_local = False
+            with orcidx.open(far) as file:
+                assert file.scan(["id"], where, use_threads=False).to_table().num_rows == ROWS
+            sizes.append(of_data(far.ranges, sections))
+        assert sizes[0] == sizes[1]
+
+
+def test_a_remote_file_in_one_request_is_counted_once(tmp_path: Path) -> None:
+    """The request for the tail returns the whole file, but the data was counted again."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    options = orcidx.ReadOptions(use_threads=False, merge_gap=0)
+    for rows in (100, 2000, 20_000):
+        rng = np.random.default_rng(1)
+        words = [f"word {value % 3}" for value in range(rows)]
+        table = pa.table({"id": np.arange(rows), "x": rng.permutation(rows), "word": words})
+        orcidx.write_table(table, tmp_path / "a.orc", compression="uncompressed", row_index_stride=1000)
+        memory.pipe("/read-bytes/one.orc", (tmp_path / "a.orc").read_bytes())
+        for where in (None, "id = 5", "id = -1", "word = 'word 2'", "word <> 'no'"):
+            forget_metadata()
+            told = orcidx.scan("memory://read-bytes/one.orc", ["id", "word"], where, options=options).explain()
+            forget_metadata()
+            _, size = pass_of(orcidx.scan("memory://read-bytes/one.orc", ["id", "word"], where, options=options))
+            assert told.read_bytes == size, (rows, where)
 
 
 def test_explanations_of_a_remote_file_are_equal(files: list[Path]) -> None:
@@ -279,6 +331,23 @@ def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
             forget_metadata()
             asked = read_calls(lambda: found.append(pass_of(orcidx.scan(tmp_path, where=where))))  # noqa: B023
         assert found[-1][1] == asked, where
+
+
+@pytest.mark.parametrize("rows", [500, 5000])
+def test_reads_of_many_small_files_are_explained(tmp_path: Path, rows: int) -> None:
+    """The explanation counted each file once. It said "by one read each", although the scan read fewer or more bytes."""
+    rng = np.random.default_rng(1)
+    for number in range(6):
+        table = pa.table({"id": number * rows + rng.permutation(rows), "x": rng.random(rows)})
+        orcidx.write_table(table, tmp_path / f"{number}.orc", compression="uncompressed")
+    for where in (None, "id = 1005", f"id between {rows - 1} and {3 * rows}", "id >= 0", "id = -1"):
+        forget_metadata()
+        told = orcidx.scan(tmp_path, where=where).explain()
+        forget_metadata()
+        assert told.read_bytes == pass_of(orcidx.scan(tmp_path, where=where))[1], where
+        text = str(told).partition("the scan reads ")[2].split("\n")[0]
+        assert text.startswith("about "), where
+        assert "one read" not in text
 
 
 def test_bytes_that_were_read_before_are_not_used_for_a_changed_file(tmp_path: Path) -> None:
