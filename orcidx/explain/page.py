@@ -150,9 +150,9 @@ def title_of(names: Sequence[str]) -> str:
 
 
 def subtitle_of(explanation: ExplainedScan) -> str:
-    """Returns the condition of a query, and how many bytes the query reads."""
+    """Returns the condition of a query, and how many bytes of its columns are planned."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]
     of = "" if read.of == "all files" else f" of the {read.of}"
-    return f"{where} · reads {size_text(read.after)} of {size_text(read.before)}{of}"
+    return f"{where} · plans {size_text(read.after)} of {size_text(read.before)} of column data{of}"

@@ -95,7 +95,7 @@ def reading(explanation: ExplainedScan) -> str:
     return f"the scan reads {size}, with tails, footers and indexes{files}{more}"
 
 
-def _may_be_less(explanation: Explanation) -> str:
+def _may_be_less(explanation: ExplainedScan) -> str:
     """Returns the reasons why a scan may read less than is planned. There are none if all kept rows are proved: then
     the scan reads all planned bytes."""
     files = [file for file in explanation.files if 0 < file.read_bytes < file.size]

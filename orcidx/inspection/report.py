@@ -170,7 +170,7 @@ def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: boo
     rows: list[tuple[str, str]] = [("deciding what to read", f"{1000 * explained:,.1f} ms")]
     left = {stage.name: stage.after for stage in explanation.funnel}["bytes"]
     if run and left <= MOST_TIMED_BYTES:
-        query = replace(scan, request=replace(scan.resolved, rereads=True))
+        query = replace(scan, request=replace(scan.request, rereads=True))
         began = time.perf_counter()
         with query.to_batches() as batches:
             found = sum(batch.num_rows for batch in batches)

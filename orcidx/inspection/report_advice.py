@@ -22,7 +22,8 @@ _MUCH_SHARE = 0.5
 """Shares of the bytes. A query that reads at most the first share reads little. A query that reads more than the second
 share reads much. A column that takes more than the second share is large."""
 _MUCH_OVERLAP = 2
-"""The overlap depth of row groups above which sorting is recommended."""
+"""The overlap depth of row groups above which sorting or a bloom filter is recommended. Up to this depth, statistics
+leave only few row groups for one value."""
 _SMALL_FILE = 4 << 20
 """The size in bytes below which a file counts as small."""
 _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
@@ -54,9 +55,16 @@ class Facts:
 
     @property
     def share(self) -> float:
-        """The share of the bytes that the query reads."""
+        """The share of the bytes of columns that are planned."""
         stage = next(stage for stage in self.explanation.funnel if stage.name == "bytes")
         return stage.after / stage.before if stage.before else 0.0
+
+    @property
+    def reads_little(self) -> bool:
+        """Whether the bytes that the scan reads, with tails, footers and indexes, are at most half of the
+        files."""
+        stored = sum(file.size for file in self.explanation.files)
+        return self.explanation.read_bytes <= _MUCH_SHARE * stored
 
     def has_bloom(self, column: str) -> bool:
         """Whether a column has bloom filters in any file."""
@@ -82,9 +90,11 @@ def _of_query(facts: Facts) -> Iterator[str]:
         yield "Give a condition (--where) to see what a query would read from these files, and why."
         return
     share = facts.share
-    yield f"The query reads {100 * share:.3g} % of the bytes of its columns" + (
-        ", so the indexes are effective." if share <= _LITTLE_SHARE else "."
-    )
+    more = ""
+    if share <= _LITTLE_SHARE:
+        read = size_text(facts.explanation.read_bytes)
+        more = ", so the indexes are effective" if facts.reads_little else f", but the scan reads {read}"
+    yield f"The query plans {100 * share:.3g} % of the bytes of its columns{more}."
     if share <= _LITTLE_SHARE:
         return
     scattered = {
@@ -102,8 +112,8 @@ def _of_query(facts: Facts) -> Iterator[str]:
                 f"{rounded(ranges.overlap)} of {len(ranges.groups):,}. If the file is sorted by {column} "
                 f"(orcidx rewrite IN OUT --sort-by {column}), statistics alone rule out most row groups."
             )
-        several = ranges is not None and len(ranges.groups) > 1 and not ranges.of_few_values
-        if equality and several and not facts.has_bloom(column):
+        overlaps = ranges is not None and ranges.overlap > _MUCH_OVERLAP and not ranges.of_few_values
+        if equality and overlaps and not facts.has_bloom(column):
             yield (
                 f"The query looks up single values of {column}, which has no bloom filter. With write_table(..., "
                 f"bloom_filter_columns=[{column!r}]) row groups without these values are skipped."

@@ -24,6 +24,7 @@ from orcidx.explain.page import PAGE_STYLE
 from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
 from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
+from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason, last_evaluated
 from orcidx.spellings import size_text
@@ -102,7 +103,7 @@ def test_the_page_says_what_was_found(path):
         (None, "Give a condition"),
         ("user > 3", "orcidx rewrite IN OUT --sort-by user"),
         ("`<city>` = 'city3'", "bloom_filter_columns="),
-        ("id = -3", "the indexes are effective"),
+        ("id = -3", "but the scan reads "),  # the file is small and read completely
         ("id + 0 = id", "no index can be used"),
     ],
 )
@@ -112,6 +113,39 @@ def test_advice(path, where, advice):
 
 def test_no_bloom_filter_is_advised_for_a_column_of_few_values(path):
     assert "bloom_filter_columns=" not in page_of(path, "flag = 'R'", run=False)
+
+
+def test_no_bloom_filter_is_advised_if_statistics_are_enough(path):
+    """The rows are sorted by ``id``. Bloom filters would rule out no more row groups, but would be read."""
+    page = page_of(path, "id = 7777", run=False)
+    assert "bloom_filter_columns=" not in page
+    page = page_of(path, "id = 7777 and user > 3 and `<city>` = 'city3' and flag >= 'A'", run=False)
+    assert "bloom_filter_columns=[&#x27;id&#x27;]" not in page
+
+
+def test_indexes_of_a_large_file_are_effective(tmp_path):
+    path = tmp_path / "a.orc"
+    table = pa.table({"id": np.random.default_rng(1).permutation(200_000)})
+    orcidx.write_table(table, path, compression="uncompressed", stripe_size=100_000)
+    assert "so the indexes are effective" in page_of(path, "id = -3", run=False)
+
+
+def test_indexes_are_not_praised_if_all_bytes_are_read(tmp_path):
+    """The page said that the query reads 0 bytes, and also that the scan reads all files."""
+    for number in range(3):
+        table = pa.table({"id": np.arange(1000) * 3 + number})
+        orcidx.write_table(table, tmp_path / f"{number}.orc", compression="uncompressed", bloom_filter_columns=["id"])
+    forget_metadata()
+    told = orcidx.scan(tmp_path, where="id = 4").explain()
+    page = page_of(tmp_path, "id = 1000000", run=False)
+    assert "the indexes are effective" not in page
+    assert "but the scan reads " in page
+    assert "plans 0 B of " in page
+    assert "reads 0 B of" not in page
+    page = page_of(tmp_path, "id = 4")
+    read = size_text(told.read_bytes)
+    assert f"the scan reads about {read}, " in page
+    assert f"{read} in " in page[page.index("bytes read") :]
 
 
 def test_alone_each_index_leaves_at_least_what_all_leave(path):

@@ -335,7 +335,8 @@ def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [500, 5000])
 def test_reads_of_many_small_files_are_explained(tmp_path: Path, rows: int) -> None:
-    """The explanation counted each file once. It said "by one read each", although the scan read fewer or more bytes."""
+    """The explanation counted each file once. It said "by one read each", but the scan read fewer or more
+    bytes."""
     rng = np.random.default_rng(1)
     for number in range(6):
         table = pa.table({"id": number * rows + rng.permutation(rows), "x": rng.random(rows)})
