@@ -87,7 +87,8 @@ class StripeExplanation:
 @dataclass(frozen=True)
 class FileExplanation:
     """One file of ``size`` bytes. ``reasons`` says why the whole file is skipped, if one piece of evidence was
-    sufficient. ``index_bytes`` is the size of footers and indexes that a scan reads for the decision. ``read_bytes`` is
+    sufficient. ``index_bytes`` is the size of the reads of footers and indexes for the decision. For a remote file,
+    bytes between neighbouring footers and indexes that are fetched together are included. ``read_bytes`` is
     the size of all reads that the scan requests from storage in a new process: the planned data, and the file's tail,
     footers and indexes. Tails and indexes that this process has in memory are included. A small local file is read at
     once, so the number is the size of the file. The number is 0 for a file that the scan does not open. Data that is

@@ -12,7 +12,8 @@ following over-read:
   ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the bytes of
   its indexes are counted, and also the bytes of the dictionaries that were read before.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
-  ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
+  ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``). This holds for ranges of data. An explanation reads the
+  footers and indexes of a remote file in the same requests as a scan, so it counts the bytes between them.
 
 In a directory of small local files, the tail of a file may be read before the whole file, or instead of the whole file.
 The first file may also be read for the schema. An explanation counts these reads, but it does not know for which files

@@ -170,6 +170,11 @@ class SchemaColumns:
         return self.request.with_row_numbers(pa.schema([source.field for source in self.fields]))
 
     @cached_property
+    def nodes(self) -> Mapping[int, OrcType]:
+        """The wanted columns, and all columns below them, by column id."""
+        return _nodes_of([source.column for source in self.fields if source.column is not None])
+
+    @cached_property
     def _predicate_names(self) -> Columns | None:
         """The columns that a predicate may use. Columns of the wanted schema that match several columns of the file are
         left out. None means all columns."""
@@ -287,14 +292,9 @@ class AskedColumns:
         return tuple([tuple([node for node in column.walk() if node.kind in kinds]) for _, column in self.predicate])
 
     @cached_property
-    def output_nodes(self) -> Mapping[int, OrcType]:
-        """The wanted columns, and all columns below them, by column id."""
-        return _nodes_of([source.column for source in self.mapped.fields if source.column is not None])
-
-    @cached_property
     def nodes(self) -> Mapping[int, OrcType]:
         """All columns that are read, and all columns below them, by column id."""
-        return {**self.output_nodes, **_nodes_of([column for _, column in self.predicate])}
+        return {**self.mapped.nodes, **_nodes_of([column for _, column in self.predicate])}
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
         """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate

@@ -16,7 +16,7 @@ from orcidx.planner.read_bytes import Planned, data_planned, data_without_eviden
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
 from orcidx.scanner.file_queue import FileQueue, wanted_jobs
-from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.file_scan import FileScan, stripe_nodes
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
@@ -232,7 +232,7 @@ def _explain_stripe(
     total, planned = scan.reader.stripes[number].data_length, Planned()
     fetched = scan.evidence.pruner.take_fetched(number)
     if alive:
-        reader, columns = scan.reader, scan.stripe_nodes(decision)
+        reader, columns = scan.reader, stripe_nodes(scan, decision)
         total = data_without_evidence(reader, number, scan.evidence.pruner.nodes)
         planned = data_planned(
             reader, number, columns, index=decision.index, kept=decision.kept, fetched=fetched.keys()

@@ -35,7 +35,7 @@ from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, rea
 from orcidx.scanner.stripe_reader import Caller, Step, scan_stripe
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["FileScan", "count_groups", "count_stripes"]
+__all__ = ["FileScan", "count_groups", "count_stripes", "stripe_nodes"]
 
 Requests = Generator[Fetch, Any, Any]
 
@@ -124,7 +124,7 @@ class FileScan:
         whole = self.reader.whole()
         held = None
         if whole is None:
-            held = yield from held_stripe(self.reader, self.stripe_nodes(decision), decision)
+            held = yield from held_stripe(self.reader, stripe_nodes(self, decision), decision)
         if self.request.where is None and decision.rows.may.is_all and count is None:
             source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
             batch = None if source is None else self._decoded(decision.stripe, source)
@@ -141,7 +141,7 @@ class FileScan:
         steps = scan_stripe(
             stripe,
             self.columns.plan,
-            self.tested_rows(decision),
+            _tested(self.request, decision),
             self.options,
             where=self.columns.schema_plan.where,
             constants=self.columns.constants,
@@ -165,21 +165,6 @@ class FileScan:
             steps.close()
             stripe.streams.close()
             _add_work(stripe, self.metrics)
-
-    def tested_rows(self, decision: StripeDecision) -> StripeRows:
-        """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for
-        each row, then no row is marked as certainly matching."""
-        rows = decision.rows
-        if not self.request.tests_each or self.request.where is None:
-            return rows
-        return replace(rows, must=RowSelection.none(rows.may.length))
-
-    def stripe_nodes(self, decision: StripeDecision) -> Mapping[int, OrcType]:
-        """The columns that are read from a stripe, and all columns below them, by column id. If all rows of the stripe
-        certainly match, columns that only the predicate uses are not read."""
-        asked = self.columns.schema_plan.asked
-        proved = self.request.where is not None and self.tested_rows(decision).are_proved
-        return asked.output_nodes if proved else asked.nodes
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """Decodes a whole stripe in one call, if the bytes of the whole file are in memory. All rows of the file must
@@ -243,6 +228,23 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
+
+
+def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
+    """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
+    row, then no row is marked as certainly matching."""
+    rows = decision.rows
+    if not request.tests_each or request.where is None:
+        return rows
+    return replace(rows, must=RowSelection.none(rows.may.length))
+
+
+def stripe_nodes(scan: FileScan, decision: StripeDecision) -> Mapping[int, OrcType]:
+    """The columns that are read from a stripe, and all columns below them, by column id. If all rows of the stripe
+    certainly match, columns that only the predicate uses are not read."""
+    asked = scan.columns.schema_plan.asked
+    proved = scan.request.where is not None and _tested(scan.request, decision).are_proved
+    return asked.mapped.nodes if proved else asked.nodes
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
