@@ -162,3 +162,30 @@ def test_explain_gives_the_bytes_that_a_scan_counts(
     metrics, _, _ = read_counts(scan, monkeypatch)
     assert told == metrics.bytes_read
     assert scan.explain().read_bytes == told
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+@pytest.mark.parametrize("limit", [0, 5, ROWS, ROWS + 5])
+def test_a_limit_is_explained(table: PaimonTable, form: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--limit`` had no effect: the explanation had all files."""
+    opened = filled(table, form)
+    time.sleep(0.2)
+    scan = opened.scan(["id"], limit=limit)
+    forget_metadata()
+    told = scan.explain()
+    metrics, _, _ = read_counts(scan, monkeypatch)
+    assert told.read_bytes == metrics.bytes_read
+    stages = {one.name: (one.before, one.after) for one in told.funnel}
+    assert stages["files"] == (FILES, -(-limit // ROWS))
+    assert stages["rows"] == (FILES * ROWS, limit)
+    assert [file.opened for file in told.files] == [number * ROWS < limit for number in range(FILES)]
+    assert f"rows after the first {limit} are not read" in str(told)
+    assert scan.to_table().num_rows == limit
+
+
+def test_a_limit_with_a_condition_or_an_order_is_noted(table: PaimonTable) -> None:
+    opened = filled(table, "orc")
+    assert "the scan ends after 5 matching rows" in str(opened.scan(["id"], "id > 10", limit=5).explain())
+    told = opened.scan(["id"], limit=5, top=["id"]).explain()
+    assert "the first 5 rows by id ascending" in str(told)
+    assert told.funnel[3].after == FILES * ROWS, "this is the most that the scan may read"

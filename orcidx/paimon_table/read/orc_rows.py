@@ -92,6 +92,7 @@ class OrcRows(FileRows):
             yield opened.scan(
                 self.reading.names,
                 pushed,
+                limit=self.kept.limit,
                 selection=top,
                 deletion_vector=deleted,
                 file_index=asked,

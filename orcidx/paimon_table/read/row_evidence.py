@@ -122,11 +122,17 @@ class RowEvidence:
         )
         return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
 
+    @property
+    def limit(self) -> int | None:
+        """The number of rows of the file that are read at most. None with a condition or an order."""
+        return None if self.scan.where is not None or self.scan.top else self.scan.row_limit
+
     def rows(self) -> RowSelection:
-        """The rows that are not deleted. Rows are also left out if the file index proves that they do not satisfy the
-        predicate."""
+        """The rows that are not deleted, up to the limit. Rows are also left out if the file index proves that they do
+        not satisfy the predicate."""
         with self.index() as index:
             rows = self.among(index)
+            rows = rows if self.limit is None else rows.limit(self.limit)
             if index is None or self.pushed is None:
                 return rows
             verdict = index.evaluate(self.pushed, nan=self.scan.options.nan)

@@ -6,7 +6,7 @@ index and the deletion vector do not exclude.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,12 +25,16 @@ from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
 from orcidx.paimon_table.read.replanning import Unpinned, on_some_snapshot, retried_on_newest
 from orcidx.paimon_table.read.shared_reading import Shared, table_arrow_schema, table_bound
 from orcidx.paimon_table.read.task_run import TaskRun
+from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Predicate, all_of
 from orcidx.pruning.findings import Note
+from orcidx.pruning.reasons import UNASKED
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import join_batches
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.row_limit import limit_note
 from orcidx.scanner.top_rows import SortKey
+from orcidx.scanner.top_scan import top_note
 from orcidx.spellings import counted
 
 __all__ = ["TableBatches", "TableScan", "matching_rows", "rows_left"]
@@ -115,16 +119,43 @@ def _count(scan: TableScan) -> int:
 
 def _explained(scan: TableScan) -> Explanation:
     shared: Shared = {}
-    files = [TaskRun(task, scan, ScanMetrics(), [], shared).explain() for task in scan.plan.tasks]
+    files: list[FileExplanation] = []
+    for task, wanted in _tasks_in_turn(scan, lambda: sum(file.kept_rows for file in files)):
+        files.append(TaskRun(task, wanted, ScanMetrics(), [], shared).explain())
+    files += [_after_the_limit(task) for task in scan.plan.tasks[len(files) :]]
     files += [
         FileExplanation(
             skipped.file.path, skipped.file.rows, (), reasons=skipped.reasons, size=skipped.file.size, opened=False
         )
         for skipped in scan.plan.skipped
     ]
-    if files and (notes := scan.notes):
+    notes = scan.notes
+    if scan.row_limit is not None:
+        request = ScanRequest(where=scan.where)
+        note = top_note(scan.top, scan.row_limit) if scan.top else limit_note(scan.row_limit, request)
+        notes = (note, *notes)
+    if files and notes:
         files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     return Explanation(None if scan.where is None else repr(scan.where), scan.columns, tuple(files))
+
+
+def _tasks_in_turn(scan: TableScan, rows: Callable[[], int]) -> Iterator[tuple[FileTask, TableScan]]:
+    """Yields the files that the scan reads, each with the scan of its rows. If there is a limit and no condition, the
+    scan of a file has the number of rows that are left as its limit. Files after the limit are not yielded. ``rows``
+    returns the number of rows of the files so far."""
+    if scan.row_limit is None or scan.where is not None or scan.top:
+        yield from ((task, scan) for task in scan.plan.tasks)
+        return
+    for task in scan.plan.tasks:
+        left = scan.row_limit - rows()
+        if left <= 0:
+            return
+        yield task, replace(scan, row_limit=left)
+
+
+def _after_the_limit(task: FileTask) -> FileExplanation:
+    file = task.file
+    return FileExplanation(file.path, file.rows, (), reasons=(UNASKED,), size=file.size, opened=False)
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:
@@ -186,23 +217,26 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 
 def _plain_batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
-    shared: Shared = {}
-
-    def rows_of(task: FileTask, wanted: TableScan) -> Iterator[pa.RecordBatch]:
-        return TaskRun(task, wanted, metrics, notes, shared if wanted is scan else {}).batches()
-
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
         first = FirstOfTable(every.schema, scan.top, scan.row_limit or 0, table=scan.table_schema, options=scan.options)
         for task in scan.plan.tasks if scan.row_limit else ():
-            for batch in rows_of(task, every.restricted(first.bound())):
+            for batch in TaskRun(task, every.restricted(first.bound()), metrics, notes, {}).batches():
                 first.add(batch)
         pieces: Iterator[pa.RecordBatch] = iter(first.table().select(list(scan.columns)).to_batches())
     else:
-        every_row = (batch for task in scan.plan.tasks for batch in rows_of(task, scan))
-        pieces = limited(every_row, scan.row_limit)
+        pieces = limited(_rows_in_turn(scan, metrics, notes), scan.row_limit)
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
+
+
+def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
+    shared: Shared = {}
+    rows = 0
+    for task, wanted in _tasks_in_turn(scan, lambda: rows):
+        for batch in TaskRun(task, wanted, metrics, notes, shared).batches():
+            yield batch
+            rows += batch.num_rows
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
