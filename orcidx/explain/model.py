@@ -16,6 +16,7 @@ from orcidx.pruning.evaluate import Outcome
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import UNASKED, Reason, last_evaluated
 from orcidx.pruning.selection import RowSelection
+from orcidx.spellings import counted
 
 __all__ = [
     "ExplainedScan",
@@ -23,6 +24,7 @@ __all__ = [
     "RowGroupExplanation",
     "Stage",
     "StripeExplanation",
+    "UnlistedFiles",
     "explain_row_groups",
 ]
 
@@ -122,6 +124,29 @@ class FileExplanation:
 
 
 @dataclass(frozen=True)
+class UnlistedFiles:
+    """Files of a table that are in no list, because their manifests were not read: the partition ranges of the
+    manifests rule these files out. ``files`` and ``rows`` come from the manifest list and from the snapshot. They are
+    None if they are not known."""
+
+    manifests: int
+    files: int | None
+    rows: int | None
+
+    @property
+    def note(self) -> Note:
+        files = "their files" if self.files is None else counted(self.files, "file")
+        if self.files is not None and self.rows is not None:
+            files += f" of {counted(self.rows, 'row')}"
+        lost = "" if self.files is not None and self.rows is not None else ", and not all of this is counted above"
+        text = (
+            f"{counted(self.manifests, 'manifest')} with {files} {'was' if self.manifests == 1 else 'were'} not read, "
+            f"because the condition rules out the range of partitions{lost}"
+        )
+        return Note("partition range", "off", text)
+
+
+@dataclass(frozen=True)
 class ExplainedScan:
     """What a scan will read, and by which evidence the rest is skipped.
 
@@ -133,6 +158,8 @@ class ExplainedScan:
     overlap: tuple[ColumnDepth, ...] = ()
     """How much the ranges of row groups overlap, for the columns of the predicate. Without a predicate, this field has
     all columns that are read."""
+    unlisted: UnlistedFiles | None = None
+    """Files of a table whose manifests were not read. They are counted in the funnel, but they are not in ``files``."""
 
     @property
     def funnel(self) -> tuple[Stage, ...]:
@@ -142,12 +169,13 @@ class ExplainedScan:
         stripes = [stripe for file in self.files for stripe in file.stripes]
         groups = [group for stripe in stripes for group in stripe.row_groups]
         bytes_before, bytes_after = sum(one.bytes for one in stripes), sum(one.kept_bytes for one in stripes)
-        of = "opened files" if self.unopened else "all files"
+        of = "opened files" if self.unopened or self.unlisted else "all files"
+        more, rows = (0, 0) if self.unlisted is None else (self.unlisted.files or 0, self.unlisted.rows or 0)
         return (
-            Stage("files", len(self.files), sum(file.kept for file in self.files)),
+            Stage("files", len(self.files) + more, sum(file.kept for file in self.files)),
             Stage("stripes", len(stripes), sum(stripe.kept for stripe in stripes), of),
             Stage("row groups", len(groups), sum(group.kept for group in groups), of),
-            Stage("rows", sum(file.rows for file in self.files), sum(file.kept_rows for file in self.files)),
+            Stage("rows", sum(file.rows for file in self.files) + rows, sum(file.kept_rows for file in self.files)),
             Stage("bytes", bytes_before, bytes_after, of),
         )
 
@@ -170,6 +198,8 @@ class ExplainedScan:
         # Thousands of row groups have the same few reasons, so each combination of reasons is examined only once.
         decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
+        if self.unlisted is not None and self.unlisted.rows:
+            counts["partition range"] += self.unlisted.rows
         for file in self.files:
             if not file.opened and file.reasons:
                 counts[last_evaluated(file.reasons).source] += file.rows
@@ -186,7 +216,8 @@ class ExplainedScan:
     def notes(self) -> tuple[Note, ...]:
         """Notes on evidence that was missing, not trusted, out of date, damaged or without a result. Each note occurs
         once."""
-        return tuple(dict.fromkeys(note for file in self.files for note in file.all_notes))
+        unlisted = () if self.unlisted is None else (self.unlisted.note,)
+        return (*unlisted, *dict.fromkeys(note for file in self.files for note in file.all_notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Converts the explanation to dicts, lists, texts and numbers, which can be written as JSON.
@@ -205,6 +236,7 @@ class ExplainedScan:
                 "rows": sum(file.rows for file in self.unopened),
                 "bytes": sum(file.size for file in self.unopened),
             },
+            "unlisted": None if self.unlisted is None else asdict(self.unlisted),
             "funnel": [asdict(stage) for stage in self.funnel],
             "skipped_by": self.skipped_by,
             "overlap": tuple(asdict(depth) for depth in self.overlap),

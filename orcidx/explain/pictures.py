@@ -64,6 +64,8 @@ def rows_ruled_out(explanation: ExplainedScan) -> dict[str, int]:
     to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind the row
     group would have been read. All rows of a file that was not opened are counted."""
     counts: Counter[str] = Counter()
+    if explanation.unlisted is not None and explanation.unlisted.rows:
+        counts[_look_of_source("partition range")[1]] += explanation.unlisted.rows
     for file in explanation.files:
         if not file.opened:
             counts[look_of(_unread(file))[1]] += file.rows

@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from paimon_empty import empty_table
 from paimon_tables import PaimonTable
 
 from orcidx import col
+from orcidx.explain.model import Explanation, UnlistedFiles
 from orcidx.explain.page import explanation_page
 from orcidx.explain.pictures import rows_ruled_out
 from orcidx.orc.metadata_cache import forget_metadata
@@ -189,3 +191,34 @@ def test_a_limit_with_a_condition_or_an_order_is_noted(table: PaimonTable) -> No
     told = opened.scan(["id"], limit=5, top=["id"]).explain()
     assert "the first 5 rows by id ascending" in str(told)
     assert told.funnel[3].after == FILES * ROWS, "this is the most that the scan may read"
+
+
+@pytest.mark.parametrize("partition", [1, 9])
+def test_files_of_manifests_that_were_not_read_are_counted(tmp_path: Path, partition: int) -> None:
+    """The manifest list rules out manifests. Their files were in no number, so that nothing seemed to be skipped."""
+    empty_table(tmp_path, {"id": "BIGINT", "p": "INT"}, partition_keys=["p"])
+    for number in range(3):
+        rows = pa.table({"id": range(100), "p": pa.array([number] * 100, pa.int32())})
+        open_table(tmp_path).append(rows)
+    told = open_table(tmp_path).scan(None, f"p = {partition}").explain()
+    kept = int(partition < 3)
+    unlisted = UnlistedFiles(manifests=3 - kept, files=3 - kept, rows=300 - 100 * kept)
+    assert told.unlisted == unlisted
+    stages = {one.name: (one.before, one.after, one.of) for one in told.funnel}
+    assert stages["files"] == (3, kept, "all files")
+    assert stages["rows"] == (300, 100 * kept, "all files")
+    assert stages["bytes"][2] == "opened files"
+    assert told.skipped_by == {"partition range": unlisted.rows}
+    assert rows_ruled_out(told) == {"other evidence": unlisted.rows}
+    assert told.to_dict()["unlisted"] == {"manifests": 3 - kept, "files": 3 - kept, "rows": unlisted.rows}
+    line = f"{3 - kept} manifests with {3 - kept} files of {unlisted.rows} rows were not read"
+    assert line in str(told)
+    assert line in told._repr_html_()
+    assert open_table(tmp_path).scan(None, "id > 5").explain().unlisted is None
+
+
+def test_a_manifest_list_without_numbers_of_files(tmp_path: Path) -> None:
+    told = Explanation("p = 1", ("id",), (), unlisted=UnlistedFiles(2, None, 300))
+    assert told.funnel[0].before == 0
+    assert "2 manifests with their files were not read" in str(told)
+    assert "not all of this is counted above" in str(told)

@@ -78,10 +78,12 @@ class RowStats:
 @dataclass(frozen=True)
 class ManifestInfo:
     """A manifest in a manifest list. ``partition_stats``: statistics of the partition values of the manifest's
-    entries."""
+    entries. ``files``: the number of entries that add a file, minus the number of entries that delete a file. None if
+    the list does not have these numbers."""
 
     name: str
     partition_stats: RowStats
+    files: int | None = None
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,9 @@ def read_index_manifest(data: memoryview) -> list[IndexEntry]:
 
 def manifest_info(record: dict[str, Any]) -> ManifestInfo:
     """Converts a record of a manifest list."""
-    return ManifestInfo(_checked_name(_get(record, "_FILE_NAME", str)), _stats(_get(record, "_PARTITION_STATS", dict)))
+    name, stats = _checked_name(_get(record, "_FILE_NAME", str)), _stats(_get(record, "_PARTITION_STATS", dict))
+    added, deleted = record.get("_NUM_ADDED_FILES"), record.get("_NUM_DELETED_FILES")
+    return ManifestInfo(name, stats, added - deleted if type(added) is type(deleted) is int else None)
 
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:

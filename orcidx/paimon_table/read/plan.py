@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orcidx.errors import CorruptFile, FileGone, Unsupported, located
+from orcidx.explain.model import UnlistedFiles
 from orcidx.paimon.data_types import DataField
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon.deletion_vector_files import read_deletion_vector
@@ -203,11 +204,13 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The files that a scan reads, and the files that it skips. Both lists are in the order of the manifests."""
+    """The files that a scan reads, and the files that it skips. Both lists are in the order of the manifests.
+    ``unlisted``: the files of manifests that were not read. They are in neither list."""
 
     tasks: tuple[FileTask, ...]
     skipped: tuple[SkippedFile, ...]
     notes: tuple[Note, ...]
+    unlisted: UnlistedFiles | None = None
 
     def __repr__(self) -> str:
         return f"<TablePlan of {counted(len(self.tasks), 'file')} to read and {len(self.skipped):,} left out>"

@@ -6,7 +6,7 @@ index and the deletion vector do not exclude.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -120,8 +120,10 @@ def _count(scan: TableScan) -> int:
 def _explained(scan: TableScan) -> Explanation:
     shared: Shared = {}
     files: list[FileExplanation] = []
-    for task, wanted in _tasks_in_turn(scan, lambda: sum(file.kept_rows for file in files)):
+    taken: list[int] = []
+    for task, wanted in _tasks_in_turn(scan, taken):
         files.append(TaskRun(task, wanted, ScanMetrics(), [], shared).explain())
+        taken.append(files[-1].kept_rows)
     files += [_after_the_limit(task) for task in scan.plan.tasks[len(files) :]]
     files += [
         FileExplanation(
@@ -136,18 +138,20 @@ def _explained(scan: TableScan) -> Explanation:
         notes = (note, *notes)
     if files and notes:
         files[0] = replace(files[0], notes=(*notes, *files[0].notes))
-    return Explanation(None if scan.where is None else repr(scan.where), scan.columns, tuple(files))
+    return Explanation(
+        None if scan.where is None else repr(scan.where), scan.columns, tuple(files), unlisted=scan.plan.unlisted
+    )
 
 
-def _tasks_in_turn(scan: TableScan, rows: Callable[[], int]) -> Iterator[tuple[FileTask, TableScan]]:
+def _tasks_in_turn(scan: TableScan, taken: Sequence[int]) -> Iterator[tuple[FileTask, TableScan]]:
     """Yields the files that the scan reads, each with the scan of its rows. If there is a limit and no condition, the
-    scan of a file has the number of rows that are left as its limit. Files after the limit are not yielded. ``rows``
-    returns the number of rows of the files so far."""
+    scan of a file has the number of rows that are left as its limit. Files after the limit are not yielded. The caller
+    adds the numbers of rows that it took from a file to ``taken``."""
     if scan.row_limit is None or scan.where is not None or scan.top:
         yield from ((task, scan) for task in scan.plan.tasks)
         return
     for task in scan.plan.tasks:
-        left = scan.row_limit - rows()
+        left = scan.row_limit - sum(taken)
         if left <= 0:
             return
         yield task, replace(scan, row_limit=left)
@@ -232,11 +236,12 @@ def _plain_batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> 
 
 def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
     shared: Shared = {}
-    rows = 0
-    for task, wanted in _tasks_in_turn(scan, lambda: rows):
+    taken: list[int] = []
+    for task, wanted in _tasks_in_turn(scan, taken):
+        taken.append(0)
         for batch in TaskRun(task, wanted, metrics, notes, shared).batches():
             yield batch
-            rows += batch.num_rows
+            taken[-1] += batch.num_rows
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal
 
 from orcidx.errors import FileGone, located
+from orcidx.explain.model import UnlistedFiles
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import (
     FileEntry,
@@ -87,7 +89,7 @@ class TableView:
     ) -> TablePlan:
         """Plans which files a scan reads and which it skips, with reasons. See ``paimon.Table.plan``."""
         zone = check_zone(jvm_zone)
-        manifests = self._manifest_infos()
+        manifests = every = self._manifest_infos()
         bound = None
         if where is not None:
             chars = char_lengths(self.schema.fields)
@@ -96,7 +98,22 @@ class TableView:
             manifests = matching_manifests(manifests, self.schema, bound, instants_as_stored=zone is None)
         files = [self._places.table_file(entry) for entry in self._live(manifests)]
         with located(file=self.files.root.name):
-            return plan_files(files, self.schema, self.schema_of, bound, jvm_zone=zone)
+            plan = plan_files(files, self.schema, self.schema_of, bound, jvm_zone=zone)
+        if len(manifests) == len(every):
+            return plan
+        return replace(plan, unlisted=self._unlisted(every, manifests, files))
+
+    def _unlisted(
+        self, every: Sequence[ManifestInfo], read: Sequence[ManifestInfo], listed: Sequence[TableFile]
+    ) -> UnlistedFiles:
+        """The files of the manifests that were not read. ``listed`` has the files of the other manifests."""
+        names = {info.name for info in read}
+        unread = [info for info in every if info.name not in names]
+        known = [info.files for info in unread if info.files is not None]
+        files = max(0, sum(known)) if len(known) == len(unread) else None
+        total = None if self.snapshot is None else self.snapshot.total_record_count
+        rows = None if total is None else max(0, total - sum(file.rows for file in listed))
+        return UnlistedFiles(len(unread), files, 0 if files == 0 else rows)
 
     @contextmanager
     def _there(self) -> Iterator[None]:
