@@ -23,7 +23,7 @@ from orcidx.paimon.registry import FORMATS, read_index
 from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, Where, bind, parse
 from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
-from orcidx.storage import Fingerprint, OneSource, Source, open_reader
+from orcidx.storage import Fingerprint, OneSource, ReadMetrics, Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "OtherRows", "read_file_index"]
 
@@ -50,7 +50,8 @@ class Answer:
 class FileIndex:
     """The indexes of one data file, made by ``read_file_index`` and ``build_file_index``.
 
-    ``notes``: the indexes that were not used so far because they are damaged or cannot be trusted. ``close()`` (or
+    ``notes``: the indexes that were not used so far because they are damaged or cannot be trusted. ``reads``: the
+    counts of what was read from the source so far, or None if the bytes were given. ``close()`` (or
     ``with``) closes the source. The parts of the index that were already read can still be used.
 
     Examples
@@ -72,8 +73,10 @@ class FileIndex:
         strict: bool = False,
         rows: int | None = None,
         source: Any = None,
+        reads: ReadMetrics | None = None,
     ) -> None:
         self.strict = strict
+        self.reads = reads
         self.rows = rows
         self.notes: list[str] = []
         self._container = container
@@ -444,13 +447,14 @@ def read_file_index(
                 container = read_container(Body.of(data))
                 if own:
                     reader.close()
-                return FileIndex(container, types, strict=strict, rows=rows)
+                return FileIndex(container, types, strict=strict, rows=rows, reads=reader.metrics)
             container = read_container(Body(reader, 0, size))
     except BaseException:
         if own:
             reader.close()
         raise
-    return FileIndex(container, types, strict=strict, rows=rows, source=reader if own else None)
+    opened = reader if own else None
+    return FileIndex(container, types, strict=strict, rows=rows, source=opened, reads=reader.metrics)
 
 
 def _of_all(verdicts: Iterator[Verdict]) -> Verdict:

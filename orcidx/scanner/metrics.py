@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from orcidx.spellings import counted, size_text
+from orcidx.storage import ReadMetrics
 
 __all__ = ["ScanMetrics", "StageTimer", "add_counts"]
 
@@ -59,6 +60,11 @@ class ScanMetrics:
         """Counts files that are not opened."""
         self.files += count
         self.files_skipped += count
+
+    def add_reads(self, reads: ReadMetrics) -> None:
+        """Counts what a reader has read."""
+        self.requests += reads.requests
+        self.bytes_read += reads.bytes_fetched
 
     @property
     def work(self) -> str:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from paimon_empty import empty_table
@@ -41,8 +42,8 @@ def filled(table: PaimonTable, form: str) -> Any:
 
 
 def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, int]:
-    """Returns the metrics of a scan for which no tail is in memory, and the bytes and reads that the readers of its
-    data files counted."""
+    """Returns the metrics of a scan for which no tail is in memory, and the bytes and reads that all readers
+    counted."""
     readers: list[LocalReader] = []
     counts: list[ReadMetrics] = []
     plain = LocalReader.__init__
@@ -61,7 +62,7 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
         patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # for files that threads read as a whole
         with scan.to_batches() as batches:
             list(batches)
-    counts += [one.metrics for one in readers if one.name.endswith((".orc", ".parquet"))]
+    counts += [one.metrics for one in readers]
     return batches.metrics, sum(one.bytes_fetched for one in counts), sum(one.requests for one in counts)
 
 
@@ -222,3 +223,29 @@ def test_a_manifest_list_without_numbers_of_files(tmp_path: Path) -> None:
     assert told.funnel[0].before == 0
     assert "2 manifests with their files were not read" in str(told)
     assert "not all of this is counted above" in str(told)
+
+
+@pytest.mark.parametrize("where", ["key = 17", "id = 17", None])
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_reads_of_indexes_and_deletion_vectors_are_counted(
+    tmp_path: Path, form: str, deletes: bool, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were neither in the metrics of a scan nor in its explanation."""
+    options = {"file_index__bloom_filter__columns": "key", "deletion_vectors__enabled": "true", "file__format": form}
+    options |= {"file_index__in_manifest_threshold": "1 B"}
+    empty_table(tmp_path, {"id": "BIGINT", "key": "BIGINT", "v": "STRING"}, **options)
+    rng = np.random.default_rng(1)
+    for number in range(2):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        words = [rng.bytes(16).hex() for _ in ids]  # the files are not small
+        open_table(tmp_path).append(pa.table({"id": ids, "key": rng.permutation(2 * ROWS)[:ROWS], "v": words}))
+    if deletes:
+        open_table(tmp_path).delete(f"id = 5 OR id = {ROWS + 5}")
+    time.sleep(0.2)
+    scan = open_table(tmp_path).scan(["key"], where)
+    forget_metadata()
+    told = scan.explain()
+    metrics, size, requests = read_counts(scan, monkeypatch)
+    assert (metrics.bytes_read, metrics.requests) == (size, requests)
+    assert told.read_bytes == pytest.approx(size, rel=0.01 if form == "orc" and where else 0)

@@ -84,7 +84,7 @@ class OrcRows(FileRows):
             tail = opened.reader.storage.metrics  # the scan finds the tail in memory, so it does not count it
             self.metrics.requests += tail.requests
             self.metrics.bytes_read += tail.bytes_fetched
-            deleted = None if self.file.deletion is None else self.file.deletion.read()
+            deleted = self.kept.deleted()
             top = self.kept.among(index) if self.kept.scan.top else None
             pushed = self.kept.pushed
             numbers = row_numbers or False

@@ -6,7 +6,7 @@ Planning reads no file. It uses only the entries of the files, the schemas and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 from orcidx.spellings import counted
-from orcidx.storage import Source
+from orcidx.storage import ReadMetrics, Source
 
 __all__ = [
     "DeletionFile",
@@ -59,8 +59,13 @@ class DeletionFile:
         """The path of the index file with the vector."""
         return self.source.name
 
-    def read(self) -> DeletionVector:
+    def read(self, count: Callable[[ReadMetrics], None] | None = None) -> DeletionVector:
         """Reads the vector.
+
+        Parameters
+        ----------
+        count : callable, optional
+            A function that is called with the counts of the reads.
 
         Returns
         -------
@@ -71,7 +76,12 @@ class DeletionFile:
         CorruptFile
             The vector is damaged, or its cardinality differs from that in the manifest.
         """
-        vector = read_deletion_vector(self.source, self.offset, self.length)
+        if count is None or self.source.kind == "reader":
+            vector = read_deletion_vector(self.source, self.offset, self.length)
+        else:
+            with closing(self.source.open()) as reader, located(file=self.path):
+                vector = read_deletion_vector(reader, self.offset, self.length)
+                count(reader.metrics)
         if self.cardinality is not None and self.cardinality != len(vector):
             raise CorruptFile(
                 f"the deletion vector has {len(vector)} positions, but should have {self.cardinality} according to "

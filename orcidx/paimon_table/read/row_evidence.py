@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType, arrow_field_of
+from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon_table.metadata.schema import char_lengths, is_convertible
 from orcidx.paimon_table.read.plan import FileTask
@@ -17,6 +18,7 @@ from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import Source
 
 __all__ = ["RowEvidence"]
@@ -32,11 +34,18 @@ class RowEvidence:
         self.pushed = reading.where.pushed
         self.whole = reading.rest is None
         self.notes = notes
+        self.reads = ScanMetrics()
+        """Counts the reads of the file's index and of its deletion vector, after they were read."""
+
+    def deleted(self) -> DeletionVector | None:
+        """The deletion vector of the file, if it has one."""
+        deletion = self.file.deletion
+        return None if deletion is None else deletion.read(self.reads.add_reads)
 
     def _kept(self) -> RowSelection:
         """Rows that are not deleted."""
-        deletion = self.file.deletion
-        return RowSelection.all(self.file.rows) if deletion is None else deletion.read().kept_rows(self.file.rows)
+        deleted = self.deleted()
+        return RowSelection.all(self.file.rows) if deleted is None else deleted.kept_rows(self.file.rows)
 
     @contextmanager
     def index(self) -> Iterator[FileIndex | None]:
@@ -47,6 +56,8 @@ class RowEvidence:
             yield index
         finally:
             if index is not None:
+                if index.reads is not None:
+                    self.reads.add_reads(index.reads)
                 index.close()
 
     def _index_source(self) -> bytes | Source | None:

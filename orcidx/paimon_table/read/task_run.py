@@ -26,7 +26,7 @@ from orcidx.paimon_table.read.plan import FileTask, in_planned_file
 from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_reading
 from orcidx.pruning.findings import Note
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_counts
 
 __all__ = ["TaskRun"]
 
@@ -66,8 +66,11 @@ class TaskRun:
             self._check_format()
             rows = self.rows.batches()
             self.metrics.files += 1
-            for batch in rows:
-                yield from self._finished(batch)
+            try:
+                for batch in rows:
+                    yield from self._finished(batch)
+            finally:
+                add_counts(self.metrics, self.rows.kept.reads)
 
     def count(self) -> int:
         """How many rows of the file match. Rows are read only where metadata and indexes do not prove the number."""
@@ -81,7 +84,9 @@ class TaskRun:
         numbers of rows and bytes are explained."""
         with in_planned_file(self.file):
             found = self.rows.explain()
-            return replace(found, notes=(*self.notes, *found.notes))
+            reads = self.rows.kept.reads.bytes_read
+            indexes, size = found.index_bytes + reads, found.read_bytes + reads
+            return replace(found, notes=(*self.notes, *found.notes), index_bytes=indexes, read_bytes=size)
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
         """Yields the positions in the file of the rows that the scan returns. The predicate is tested on each of these
