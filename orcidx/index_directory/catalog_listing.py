@@ -9,7 +9,7 @@ were added later are not seen. ``explain`` and the metadata of totals show the t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
@@ -29,7 +29,7 @@ from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest, as_spelled
 from orcidx.pruning.findings import Note
-from orcidx.storage import Fingerprint, Source, Sources, describe_source
+from orcidx.storage import Fingerprint, ReadMetrics, Source, Sources, describe_source
 from orcidx.storage.folder import Folder
 
 __all__ = ["CatalogFiles", "CatalogIndexes", "listed_by_catalog"]
@@ -148,9 +148,15 @@ class CatalogIndexes:
         return self._opened().plan(files, request.where, schema=schema, options=request.options, totalled=totalled)
 
     def plan(
-        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        *,
+        totalled: Collection[str] = (),
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The jobs of the files that the catalog does not rule out, and notes."""
+        """The jobs of the files that the catalog does not rule out, and notes. The reads of the catalog belong to the
+        listing, so they are not counted."""
         if request.match != "name" or not jobs:
             return jobs, unused_notes(request)
         plan = self._plan(jobs, request, totalled)

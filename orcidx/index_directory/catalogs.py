@@ -18,7 +18,7 @@ from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.catalog_names import CATALOGS, catalog_number, in_order, is_of_version_1
 from orcidx.index_directory.file_versions import LISTING
 from orcidx.index_directory.index_rows import INDEX_COLUMNS, ROWS_AT_ONCE, rows_of_parts
-from orcidx.storage import RangeReader, Source
+from orcidx.storage import RangeReader, ReadMetrics, Source
 from orcidx.storage.folder import Folder, Stored
 
 __all__ = ["Catalogs"]
@@ -43,7 +43,9 @@ class Catalogs:
         time."""
         self.written = tuple(written)
         """All catalogs, including the catalogs that are no longer in use."""
-        self._files = _FetchedFiles(folder)
+        self.reads = ReadMetrics()
+        """The counts of what was read from the catalogs so far."""
+        self._files = _FetchedFiles(folder, self.reads)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
 
     @staticmethod
@@ -152,8 +154,9 @@ class _FetchedFiles:
     """The files of catalogs. Each file is fetched once and then cached, because a catalog may be deleted after it was
     first read."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, reads: ReadMetrics) -> None:
         self._folder = folder
+        self._reads = reads
         self._files: dict[str, CatalogFile] = {}
 
     @contextmanager
@@ -162,7 +165,7 @@ class _FetchedFiles:
         source = self._folder.source(stored.name)
         with located(file=source.name):
             if stored.name not in self._files:
-                self._files[stored.name] = _fetched(source, stored)
+                self._files[stored.name] = _fetched(source, stored, self._reads)
             yield self._files[stored.name]
 
     def read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
@@ -177,13 +180,15 @@ class _FetchedFiles:
         return sum(one.size for one in list(self._files.values()))
 
 
-def _fetched(source: Source, stored: Stored) -> CatalogFile:
+def _fetched(source: Source, stored: Stored, reads: ReadMetrics) -> CatalogFile:
     reader = source.open(expected=stored.version)
     try:
         if not stored.version.size:
             raise CorruptFile("the catalog is empty; build the indexes again")
         return CatalogFile(_all_of(reader))
     finally:
+        reads.requests += reader.metrics.requests
+        reads.bytes_fetched += reader.metrics.bytes_fetched
         reader.close()
 
 

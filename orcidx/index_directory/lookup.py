@@ -27,7 +27,7 @@ from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Where, col
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
-from orcidx.storage import Source, describe_source
+from orcidx.storage import ReadMetrics, Source, describe_source
 from orcidx.storage.kept_tails import KeptTail
 from orcidx.storage.stores import store_class, store_of
 from orcidx.threads.tasks import side_by_side
@@ -48,7 +48,7 @@ class ListingPlan:
     of some of these files. ``reasons`` says why each of the other files contains no matching row. ``covered`` is the
     number of files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale,
     damaged or missing. ``totalled`` has the positions of the files with known totals. In these files every row matches.
-    ``units`` has the totals of these files.
+    ``units`` has the totals of these files. ``reads`` has the counts of what was read from the catalogs.
     """
 
     kept: tuple[int, ...]
@@ -59,6 +59,7 @@ class ListingPlan:
     units: tuple[KnownUnit, ...] = ()
     totalled: frozenset[int] = frozenset()
     tails: dict[int, KeptTail] = field(default_factory=dict)
+    reads: tuple[ReadMetrics, ...] = ()
 
 
 def plan_listing(
@@ -117,7 +118,10 @@ def plan_listing(
             if tail is not None:
                 tails[positions[number]] = tail
     kept_files = tuple(np.flatnonzero(kept).tolist())
-    return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known), tails)
+    reads = tuple(store.catalogs.reads for store, _ in stores)
+    return ListingPlan(
+        kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known), tails, reads
+    )
 
 
 def unused_notes(request: ScanRequest) -> tuple[Note, ...]:

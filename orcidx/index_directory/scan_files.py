@@ -4,7 +4,7 @@ files."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -25,7 +25,7 @@ from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.many_files import partition_values
 from orcidx.scanner.scan import Scan
-from orcidx.storage import Fingerprint, Source, Sources, list_sources
+from orcidx.storage import Fingerprint, ReadMetrics, Source, Sources, list_sources
 
 __all__ = ["DirectoryIndexes", "aggregate", "read_table", "scan"]
 
@@ -318,7 +318,12 @@ class DirectoryIndexes:
         return None
 
     def plan(
-        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        *,
+        totalled: Collection[str] = (),
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
         """The jobs of the files that the indexes do not rule out, and notes. With ``strict_index``, a damaged catalog
         raises ``CorruptFile``.
@@ -327,6 +332,9 @@ class DirectoryIndexes:
         cannot be read rules out no file.
         """
         found = self._planned(jobs, request, totalled=totalled)
+        if count is not None:
+            for reads in found.reads:
+                count(reads)
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
 
     def totals(

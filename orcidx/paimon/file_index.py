@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -82,7 +83,6 @@ class FileIndex:
         self._container = container
         self._types = {name: as_data_type(given) for name, given in types.items()}
         self._entries = {(entry.column, entry.kind): entry for entry in container.entries}
-        self._columns = MappingProxyType(entry_names(container.entries))
         self._indexes: dict[tuple[str, str], Index] = {}
         self._source = source
 
@@ -90,10 +90,10 @@ class FileIndex:
         # The whole container is pickled. The source is not pickled, because another process may not be able to read it.
         return _from_bytes, (self.to_bytes(), self._types, self.strict, self.rows)
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The kinds of index of each column, in file order. The key ``k`` of a map ``m`` is the column ``m[k]``."""
-        return self._columns
+        return MappingProxyType(entry_names(self._container.entries))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -188,7 +188,7 @@ class FileIndex:
 
     def _schema(self) -> tuple[pa.Schema, dict[tuple[str, ...], int]]:
         types = dict(self._types)
-        for column in self._columns:
+        for column in self.columns:
             data_type = self._type_of(column)
             if data_type is not None:
                 types[column] = data_type
@@ -237,7 +237,7 @@ class FileIndex:
         if len(leaf.path) != 1:
             return Answer(Verdict.remain())
         column = leaf.path[0]
-        kinds = self._columns.get(column, ())
+        kinds = self.columns.get(column, ())
         verdict, parts, notes = Verdict.remain(), [], []
         for kind in sorted(kinds, key=lambda kind: _ORDER.get(kind, len(_ORDER))):
             try:
@@ -341,7 +341,7 @@ class FileIndex:
 
     def check(self) -> None:
         """Reads everything. Raises ``CorruptFile`` for damage in any index of a known kind."""
-        for column, kinds in self._columns.items():
+        for column, kinds in self.columns.items():
             for kind in kinds:
                 if kind in FORMATS and (index := self.index(column, kind)) is not None:
                     with located(column=column):
@@ -360,7 +360,7 @@ class FileIndex:
         self.close()
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{column}: {', '.join(kinds)}" for column, kinds in self._columns.items())
+        shown = ", ".join(f"{column}: {', '.join(kinds)}" for column, kinds in self.columns.items())
         return f"FileIndex({shown})"
 
 

@@ -3,10 +3,12 @@
 Evidence means statistics, bloom filters, dictionaries and indexes. There are three numbers. *Without evidence* counts
 the data streams of the columns that are read, in every stripe. *Planned* counts only the parts of these streams that
 contain row groups which evidence does not rule out. *Counted* (``ScanMetrics.bytes_read``) has all bytes that the
-storage returned for a scan, including tails, footers and indexes that were not in memory. An explanation adds the
-planned bytes to the bytes of the tails, footers and indexes that a new process reads. It reads these tails, footers and
-indexes again, even if they are in memory. The counted bytes of data may exceed the planned bytes by at most the
-following over-read:
+storage returned for a scan, including tails, footers and indexes that were not in memory, and also catalogs of
+directories, file indexes and deletion vectors. Planning a scan of a table reads snapshots, schemas, manifest lists and
+manifests. These reads are in none of the numbers, and neither is the catalog of ``fresh="catalog"``, which replaces a
+listing. An explanation adds the planned bytes to the bytes of the tails, footers and indexes that a new process reads.
+It reads these tails, footers and indexes again, even if they are in memory. The counted bytes of data may exceed the
+planned bytes by at most the following over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
   ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the bytes of

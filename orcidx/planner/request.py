@@ -23,7 +23,7 @@ from orcidx.predicate import Constant, External, Leaf, Predicate, resolve_column
 from orcidx.predicate.fold import Part, parts, rewritten
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
-from orcidx.storage import Fingerprint, Source
+from orcidx.storage import Fingerprint, ReadMetrics, Source
 from orcidx.storage.kept_tails import KeptTail
 
 __all__ = [
@@ -206,10 +206,16 @@ class FileIndexes(Protocol):
         ...
 
     def plan(
-        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        *,
+        totalled: Collection[str] = (),
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
         """Returns the jobs of the files that may contain a matching row, in order, and notes on indexes that were stale
-        or damaged. A job has its file index if the index has a column of the predicate or of ``totalled``."""
+        or damaged. A job has its file index if the index has a column of the predicate or of ``totalled``.
+        ``count`` is called with the counts of what was read from catalogs."""
         ...
 
     def totals(

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 
 from orcidx.errors import FileGone, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
@@ -15,9 +16,9 @@ from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.read_bytes import Planned, data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
-from orcidx.scanner.file_queue import FileQueue, wanted_jobs
+from orcidx.scanner.file_queue import FileQueue, index_reads, wanted_jobs
 from orcidx.scanner.file_scan import FileScan, stripe_nodes
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
 from orcidx.scanner.small_files import TAIL_BYTES
@@ -70,10 +71,10 @@ def explain_files(
     else:
         notes: tuple[Note, ...] = ()
         left: Sequence[FileJob] = jobs
-        if indexes is not None and request.where is not None:
-            left, notes = indexes.plan(jobs, request)
-            jobs = _with_indexes(jobs, left)
         metrics = ScanMetrics()
+        if indexes is not None and request.where is not None:
+            left, notes = indexes.plan(jobs, request, count=partial(add_reads, metrics))
+            jobs = _with_indexes(jobs, left)
         with FileQueue(jobs, request, metrics, open_all=True) as queue:
             files.extend(_explained(queue, ranges))
         opened = set(map(id, wanted_jobs(left, request, ScanMetrics(), open_all=False)))
@@ -118,6 +119,8 @@ def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies
     for file, is_opened in zip(files, opened, strict=True):
         found.append(replace(file, read_bytes=file.read_bytes + copies if is_opened else 0))
         copies = 0 if is_opened else copies
+    if copies and found:
+        found[0] = replace(found[0], read_bytes=copies)
     return found
 
 
@@ -168,7 +171,9 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
         lumped += [groups] * (groups > len(stripe.row_groups))
         data += requested
     whole = scan.reader.whole() is not None
-    read = storage.metrics.bytes_fetched
+    index = index_reads(scan)
+    indexed = 0 if index is None else index.bytes_fetched
+    read = storage.metrics.bytes_fetched + indexed
     scan.reader.rereads = False  # the scan does not read what follows
     uncounted = _count_skipped(scan, stripes, alive, storage)
     ranges.add(scan)

@@ -23,15 +23,15 @@ from orcidx.planner.schema_mapping import computed_type
 from orcidx.predicate import BoundPredicate, External, bind
 from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.small_files import HeldFile, SmallFiles, SmallRows
-from orcidx.storage import RangeReader
+from orcidx.storage import RangeReader, ReadMetrics
 from orcidx.storage.failures import gone
 from orcidx.storage.local import hold
 from orcidx.storage.threads import READERS
 from orcidx.threads.tasks import Task
 
-__all__ = ["FileQueue", "OpenFile", "check_condition", "jobs_left", "open_job", "wanted_jobs"]
+__all__ = ["FileQueue", "OpenFile", "check_condition", "index_reads", "jobs_left", "open_job", "wanted_jobs"]
 
 REMOTE_AHEAD = 8
 """The most files that are opened in advance. With half as many, small files take 1.5 times as long (decision 0113).
@@ -56,6 +56,8 @@ class OpenFile:
             self.is_open = False
             self.scan.metrics.requests += self.storage.metrics.requests
             self.scan.metrics.bytes_read += self.storage.metrics.bytes_fetched
+            if (reads := index_reads(self.scan)) is not None:
+                add_reads(self.scan.metrics, reads)
             self.storage.close()
 
     def __enter__(self) -> OpenFile:
@@ -63,6 +65,13 @@ class OpenFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def index_reads(scan: FileScan) -> ReadMetrics | None:
+    """The counts of what was read from an index that the scan has opened."""
+    evidence = scan.__dict__.get("evidence")
+    found = None if evidence is None else evidence.__dict__.get("index")
+    return None if found is None or found is scan.job.file_index else found.reads
 
 
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
@@ -122,7 +131,7 @@ def jobs_left(
     if indexes is None or request.where is None:
         return jobs
     with metrics.stage("open"):
-        left, _ = indexes.plan(jobs, request)
+        left, _ = indexes.plan(jobs, request, count=partial(add_reads, metrics))
     metrics.skip_files(len(jobs) - len(left))
     check_condition(jobs, left, request, metrics)
     return left

@@ -9,7 +9,7 @@ from typing import Any
 from orcidx.spellings import counted, size_text
 from orcidx.storage import ReadMetrics
 
-__all__ = ["ScanMetrics", "StageTimer", "add_counts"]
+__all__ = ["ScanMetrics", "StageTimer", "add_counts", "add_reads"]
 
 
 class StageTimer:
@@ -61,11 +61,6 @@ class ScanMetrics:
         self.files += count
         self.files_skipped += count
 
-    def add_reads(self, reads: ReadMetrics) -> None:
-        """Counts what a reader has read."""
-        self.requests += reads.requests
-        self.bytes_read += reads.bytes_fetched
-
     @property
     def work(self) -> str:
         """A sentence about what was read."""
@@ -74,6 +69,12 @@ class ScanMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def add_reads(metrics: ScanMetrics, reads: ReadMetrics) -> None:
+    """Adds the counts of what a reader has read."""
+    metrics.requests += reads.requests
+    metrics.bytes_read += reads.bytes_fetched
 
 
 def add_counts(metrics: ScanMetrics, other: ScanMetrics) -> None:

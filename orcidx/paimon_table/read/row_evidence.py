@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.storage import Source
 
 __all__ = ["RowEvidence"]
@@ -34,13 +35,15 @@ class RowEvidence:
         self.pushed = reading.where.pushed
         self.whole = reading.rest is None
         self.notes = notes
+        self.limit = None if scan.where is not None or scan.top else scan.row_limit
+        """The number of rows of the file that are read at most. None with a condition or an order."""
         self.reads = ScanMetrics()
         """Counts the reads of the file's index and of its deletion vector, after they were read."""
 
     def deleted(self) -> DeletionVector | None:
         """The deletion vector of the file, if it has one."""
         deletion = self.file.deletion
-        return None if deletion is None else deletion.read(self.reads.add_reads)
+        return None if deletion is None else deletion.read(partial(add_reads, self.reads))
 
     def _kept(self) -> RowSelection:
         """Rows that are not deleted."""
@@ -57,7 +60,7 @@ class RowEvidence:
         finally:
             if index is not None:
                 if index.reads is not None:
-                    self.reads.add_reads(index.reads)
+                    add_reads(self.reads, index.reads)
                 index.close()
 
     def _index_source(self) -> bytes | Source | None:
@@ -132,11 +135,6 @@ class RowEvidence:
             strict=False,
         )
         return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
-
-    @property
-    def limit(self) -> int | None:
-        """The number of rows of the file that are read at most. None with a condition or an order."""
-        return None if self.scan.where is not None or self.scan.top else self.scan.row_limit
 
     def rows(self) -> RowSelection:
         """The rows that are not deleted, up to the limit. Rows are also left out if the file index proves that they do
