@@ -14,7 +14,8 @@ from paimon_empty import empty_table
 from paimon_tables import PaimonTable
 
 from orcidx import col
-from orcidx.explain.model import Explanation, UnlistedFiles
+from orcidx.explain.explanation import Explanation
+from orcidx.explain.model import UnlistedFiles
 from orcidx.explain.page import explanation_page
 from orcidx.explain.pictures import rows_ruled_out
 from orcidx.orc.metadata_cache import forget_metadata

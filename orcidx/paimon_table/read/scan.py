@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.explain.explanation import Explanation
-from orcidx.explain.model import FileExplanation
 from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
 from orcidx.paimon_table.metadata.schema import TableSchema
@@ -24,7 +24,7 @@ from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
 from orcidx.paimon_table.read.replanning import Unpinned, on_some_snapshot, retried_on_newest
 from orcidx.paimon_table.read.shared_reading import Shared, table_arrow_schema, table_bound
-from orcidx.paimon_table.read.task_run import TaskRun
+from orcidx.paimon_table.read.task_run import TaskRun, unopened_file
 from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Predicate, all_of
 from orcidx.pruning.findings import Note
@@ -36,6 +36,9 @@ from orcidx.scanner.row_limit import limit_note
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import top_note
 from orcidx.spellings import counted
+
+if TYPE_CHECKING:
+    from orcidx.explain.model import FileExplanation
 
 __all__ = ["TableBatches", "TableScan", "matching_rows", "rows_left"]
 
@@ -124,13 +127,8 @@ def _explained(scan: TableScan) -> Explanation:
     for task, wanted in _tasks_in_turn(scan, taken):
         files.append(TaskRun(task, wanted, ScanMetrics(), [], shared).explain())
         taken.append(files[-1].kept_rows)
-    files += [_after_the_limit(task) for task in scan.plan.tasks[len(files) :]]
-    files += [
-        FileExplanation(
-            skipped.file.path, skipped.file.rows, (), reasons=skipped.reasons, size=skipped.file.size, opened=False
-        )
-        for skipped in scan.plan.skipped
-    ]
+    files += [unopened_file(task.file, (UNASKED,)) for task in scan.plan.tasks[len(files) :]]
+    files += [unopened_file(skipped.file, skipped.reasons) for skipped in scan.plan.skipped]
     notes = scan.notes
     if scan.row_limit is not None:
         request = ScanRequest(where=scan.where)
@@ -155,11 +153,6 @@ def _tasks_in_turn(scan: TableScan, taken: Sequence[int]) -> Iterator[tuple[File
         if left <= 0:
             return
         yield task, replace(scan, row_limit=left)
-
-
-def _after_the_limit(task: FileTask) -> FileExplanation:
-    file = task.file
-    return FileExplanation(file.path, file.rows, (), reasons=(UNASKED,), size=file.size, opened=False)
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:

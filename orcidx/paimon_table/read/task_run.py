@@ -22,13 +22,14 @@ from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.orc_rows import OrcRows
 from orcidx.paimon_table.read.parquet_rows import ParquetRows
-from orcidx.paimon_table.read.plan import FileTask, in_planned_file
+from orcidx.paimon_table.read.plan import FileTask, TableFile, in_planned_file
 from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_reading
 from orcidx.pruning.findings import Note
+from orcidx.pruning.reasons import Reason
 from orcidx.scanner.metrics import ScanMetrics, add_counts
 
-__all__ = ["TaskRun"]
+__all__ = ["TaskRun", "unopened_file"]
 
 
 class TaskRun:
@@ -116,6 +117,11 @@ class TaskRun:
         if batch.num_rows:
             types = {entry.field.name: entry.field.type for entry in reading.entries}
             yield in_char_form(batch.select(list(self.columns)), types, reading.options.char)
+
+
+def unopened_file(file: TableFile, reasons: tuple[Reason, ...]) -> FileExplanation:
+    """The explanation of a file that the scan does not open. ``reasons``: why it is not opened."""
+    return FileExplanation(file.path, file.rows, (), reasons=reasons, size=file.size, opened=False)
 
 
 def _converted(
