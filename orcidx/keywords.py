@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["lists_options"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 LINE = 108
 """The most characters of a line of a text. Texts are indented by up to 12 characters."""
@@ -28,7 +28,7 @@ lines of a text after the first are indented by four spaces."""
 
 def lists_options(
     *options: Callable[..., Any], stay_as_they_are: bool = False, but: Collection[str] = ()
-) -> Callable[[Function], Function]:
+) -> Callable[[Decorated], Decorated]:
     """Returns a decorator that shows options in a function's signature in place of the ``**`` parameter. Calls of the
     function do not change. In the docstring, the options replace the entry of this parameter in the section Parameters.
 
@@ -39,7 +39,7 @@ def lists_options(
     A class can be decorated, too. Its docstring and the signature of its ``__init__`` are changed.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Decorated) -> Decorated:
         called: Any = function.__init__ if inspect.isclass(function) else function
         plain = inspect.signature(called)
         own = [one for one in plain.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]

@@ -561,16 +561,35 @@ def public_names(path: Path) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
+def aliases_of(path: Path) -> dict[str, str]:
+    """Returns the definition of each public type alias of a Python module."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call | ast.Name):
+            targets: list[ast.expr] = node.targets
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            targets = [node.target]
+        else:
+            continue
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assert node.value is not None
+        found.update({name: ast.unparse(node.value) for name in names if re.match("[A-Z][A-Za-z]*[a-z]", name)})
+    return found
+
+
 def test_a_public_name_means_one_thing() -> None:
-    """No two public functions have the same name, except in ``cli``, whose functions have the names of commands."""
+    """No two public functions or classes have the same name, except in ``cli``, whose functions have the names of
+    commands. Type aliases may have the same name only if they have the same definition."""
     face = set(re.findall(r'"(\w+)"', (PACKAGE / f"{FACE}.py").read_text()))
-    places: dict[str, set[Path]] = {}
+    places: dict[str, set[str]] = {}
     for path in sources(".py", ".pyx"):
         room = path.relative_to(PACKAGE).parts[0]
         exempt = {"paimon": OF_EVERY_INDEX, "spark": face}.get(room, set())
         if room != "cli" and path.name != "__main__.py":
             for name in public_names(path) - exempt:
-                places.setdefault(name, set()).add(path)
+                places.setdefault(name, set()).add(name_of(path))
+            for name, definition in aliases_of(path).items() if path.suffix == ".py" else ():
+                places.setdefault(name, set()).add(definition)
     twice = sorted(name for name, found in places.items() if len(found) > 1)
     assert not twice, f"{twice}: give one another name"
 

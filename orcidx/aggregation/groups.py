@@ -18,7 +18,7 @@ from orcidx.aggregation.value_forms import as_form, comparable, restored
 
 __all__ = ["Group", "GroupTotals"]
 
-Key = tuple[Any, ...]
+GroupKey = tuple[Any, ...]
 Int64s = npt.NDArray[np.int64]
 
 
@@ -38,7 +38,7 @@ class GroupTotals:
     aggregates: tuple[Aggregate, ...]
     by: Mapping[str, pa.DataType]
     columns: Mapping[str, pa.DataType]
-    groups: dict[Key, Group] = field(default_factory=dict)
+    groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._wanted: dict[str, Wanted] = {name: wanted_of(self.aggregates, name) for name in self.columns}
@@ -49,7 +49,7 @@ class GroupTotals:
         """Returns which totals of a column are computed."""
         return self._wanted[column]
 
-    def group(self, key: Key) -> Group:
+    def group(self, key: GroupKey) -> Group:
         """Returns the group of a key, and creates the group if it does not exist. The values of the key are in the
         forms of ``value_forms``."""
         found = self.groups.get(key)
@@ -136,7 +136,7 @@ def _key_order(keys: Sequence[pa.Array]) -> pa.Array:
     return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
 
 
-def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[Key]]:
+def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[GroupKey]]:
     """Returns for each row the number of its group, and the keys of all groups."""
     numbers = np.zeros(rows, np.int64)
     entries: list[list[Any]] = []

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from orcidx.engines.arrow_scanner import Columns, OrcScanner
+from orcidx.engines.arrow_scanner import OrcScanner, ScannerColumns
 from orcidx.engines.pruning_gain import pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
@@ -111,7 +111,7 @@ class _Scans:
     def scanner(
         self,
         schema: pa.Schema | None = None,
-        columns: Columns = None,
+        columns: ScannerColumns = None,
         filter: Where | None = None,
         batch_size: int | None = None,
         **others: Unpack[OptionsWithoutEffect],

@@ -26,9 +26,9 @@ from orcidx.scanner.scan import Batches, Scan
 from orcidx.scanner.take import row_numbers_of, scan_of_rows
 from orcidx.spellings import counted
 
-__all__ = ["Columns", "OrcScanner"]
+__all__ = ["OrcScanner", "ScannerColumns"]
 
-Columns = Sequence[str] | Mapping[str, pc.Expression] | None
+ScannerColumns = Sequence[str] | Mapping[str, pc.Expression] | None
 """The columns of the result: all columns, some of them, or expressions by name."""
 
 
@@ -44,7 +44,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         self,
         scan: Scan,
         schema: pa.Schema,
-        columns: Columns,
+        columns: ScannerColumns,
         filter: pc.Expression | None,
         begin: Callable[[ScanMetrics], None],
     ) -> None:
@@ -170,7 +170,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
                     yield batch.select(self._schema.names if self._columns is None else self._columns)
 
 
-def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
+def _projected(schema: pa.Schema, columns: ScannerColumns, filter: pc.Expression | None) -> pa.Schema:
     """The schema of the result. Raises ``InvalidQuery`` with pyarrow's message for expressions that pyarrow cannot
     bind."""
     # The table has no batches, because pyarrow raises an error for an empty batch if the filter's columns include a

@@ -43,10 +43,8 @@ MOST_BUCKETS = 240
 """The maximum number of cells, rows, tiles and buckets of a picture, because the picture must fit on a page. If there
 are more row groups or columns, one mark of the picture shows several of them."""
 
-Group = RowGroupExplanation
 
-
-def look_of(group: Group) -> tuple[str, str]:
+def look_of(group: RowGroupExplanation) -> tuple[str, str]:
     """Returns the CSS class of the colour and the name of a row group. A skipped row group has the class and the name
     of the evidence that was evaluated last. Without this evidence the row group would be read."""
     if group.kept:
@@ -107,7 +105,7 @@ def pruning_map(explanation: ExplainedScan) -> str:
     return f"<div class='map'>{''.join(rows)}</div><ul class='legend'>{keys}</ul><p class='hint'>A cell is {each}.</p>"
 
 
-def _lines(files: Sequence[FileExplanation]) -> list[tuple[str, list[Group]]]:
+def _lines(files: Sequence[FileExplanation]) -> list[tuple[str, list[RowGroupExplanation]]]:
     if len(files) == 1:
         return [(f"stripe {stripe.stripe}", list(stripe.row_groups)) for stripe in files[0].stripes]
     return [
@@ -116,8 +114,8 @@ def _lines(files: Sequence[FileExplanation]) -> list[tuple[str, list[Group]]]:
     ]
 
 
-def _unread(file: FileExplanation) -> Group:
-    return Group(0, 0, file.rows, file.kept_rows, 0, file.reasons)
+def _unread(file: FileExplanation) -> RowGroupExplanation:
+    return RowGroupExplanation(0, 0, file.rows, file.kept_rows, 0, file.reasons)
 
 
 def _tail(name: str) -> str:
@@ -125,7 +123,7 @@ def _tail(name: str) -> str:
     return short if len(short) <= 24 else f"…{short[-23:]}"
 
 
-def _cell(part: Sequence[Group], looks: Counter[tuple[str, str]]) -> str:
+def _cell(part: Sequence[RowGroupExplanation], looks: Counter[tuple[str, str]]) -> str:
     first, last = part[0], part[-1]
     skipped = looks.copy()
     kept = skipped.pop(EVIDENCE["kept"], 0)

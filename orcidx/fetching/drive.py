@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Ranges = Sequence[tuple[int, int]]
+ByteRanges = Sequence[tuple[int, int]]
 StartStage = Callable[[str], AbstractContextManager[None]]
 
 
@@ -71,7 +71,7 @@ _OFF_LOOP = Pool(32)
 class RangeSource(Protocol):
     """The part of a range reader that ``run`` and ``run_value`` need."""
 
-    def read_ranges(self, ranges: Ranges, *, most: int | None = None) -> list[Any]: ...
+    def read_ranges(self, ranges: ByteRanges, *, most: int | None = None) -> list[Any]: ...
 
 
 def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:

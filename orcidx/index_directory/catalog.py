@@ -44,7 +44,7 @@ from orcidx.errors import CorruptFile
 from orcidx.index_directory.catalog_file import CatalogFile, written_catalog
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TAILS
 from orcidx.options import ReadOptions
-from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColumn, bound_statistics
+from orcidx.orc.bounds import BytesBounds, NumberBounds, StatisticsColumn, TypedBounds, bound_statistics
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileTail
 from orcidx.orc.statistics import file_statistics
@@ -199,14 +199,14 @@ def _number(bounds: NumberBounds) -> int | float | None:
     return value if isinstance(value, float) or -(1 << 63) <= value < 1 << 63 else None
 
 
-def _low(bounds: Bounds) -> tuple[Any, bool]:
+def _low(bounds: TypedBounds) -> tuple[Any, bool]:
     if isinstance(bounds, NumberBounds):
         return _number(bounds), True
     value = bounds.value(0)
     return (value, True) if value is None or len(value) <= LONGEST_KEPT_BOUND else (value[:LONGEST_KEPT_BOUND], False)
 
 
-def _high(bounds: Bounds) -> tuple[Any, bool]:
+def _high(bounds: TypedBounds) -> tuple[Any, bool]:
     if isinstance(bounds, NumberBounds):
         return _number(bounds), True
     value = bounds.value(0)
@@ -471,7 +471,7 @@ def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
     return array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bounds:
+def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> TypedBounds:
     valid = _valid(values)
     if _value_kind(node) != "bytes":
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
@@ -484,7 +484,7 @@ def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bo
     return BytesBounds(buffer, np.stack([ends[:-1], ends[1:]], axis=1), valid, exact & valid)
 
 
-def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
+def _instants(bounds: TypedBounds, zone: Zone, farthest: Callable[[set[int]], int]) -> TypedBounds:
     """Converts bounds of local times (ns) to bounds of the instants with these local times in the zone."""
     assert isinstance(bounds, NumberBounds)
     hours, places = np.unique(bounds.values // (3600 * _NANOS_PER_SECOND), return_inverse=True)

@@ -36,7 +36,7 @@ from orcidx.spellings import counted, share_text, size_text
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Pruned", "Question", "assemble", "examine"]
+__all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "DirectoryQuestion", "Pruned", "assemble", "examine"]
 
 ORC_EVIDENCE = "ORC statistics and bloom filters"
 CATALOG_STATISTICS = "file statistics (catalog)"
@@ -63,7 +63,7 @@ that the catalog rules out, only the indexes are examined, and the other numbers
 
 
 @dataclass(frozen=True)
-class Question:
+class DirectoryQuestion:
     """The arguments that are the same for all examined files. ``request`` is like the request of a scan, with the
     schema of all files. ``folder`` is the directory ``_orcidx/``."""
 
@@ -71,7 +71,7 @@ class Question:
     folder: Folder
 
 
-def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+def examine(question: DirectoryQuestion, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row of ``EXAMINED`` for one file. An error is stored in the row and not raised.
 
     ``row`` has these fields. ``path``: the path of the file. ``kept``: whether the catalog keeps the file.

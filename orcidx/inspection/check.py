@@ -21,7 +21,7 @@ from orcidx.errors import CorruptFile, OrcidxError, StorageError, Unsupported, V
 from orcidx.inspection.holes import describe_hole, find_hole
 from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stripe_zone
 from orcidx.inspection.measure import Measured
-from orcidx.inspection.runs import Held, stripe_streams
+from orcidx.inspection.runs import HeldBytes, stripe_streams
 from orcidx.inspection.unowned import Unowned, unowned_stretches
 from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
@@ -217,7 +217,7 @@ class _Check:
         node: OrcType,
         index: RowIndex,
         bounds: Int64s,
-        held: Held,
+        held: HeldBytes,
         truth: StripeTruth,
     ) -> dict[int, tuple[int, int]]:
         """Checks a column and its children. Returns for each column id the number of values, and the number of slots
@@ -254,7 +254,7 @@ class _Check:
             for column, groups in measured.items()
         }
 
-    def _open(self, stripe: int, node: OrcType, bounds: Int64s, held: Held, index: RowIndex | None) -> ColumnGroup:
+    def _open(self, stripe: int, node: OrcType, bounds: Int64s, held: HeldBytes, index: RowIndex | None) -> ColumnGroup:
         limits = stripe_limits(self.reader.stripes[stripe], self.options)
         opened = OpenStripe(self.reader, stripe, index=index, read_ahead=0, limits=limits, held=held)
         options = self.options
@@ -324,7 +324,7 @@ class _Check:
             group = unit if raw.level == "row_group" else None
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
-    def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
+    def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: HeldBytes) -> None:
         """Checks each stream that consists of runs. The stream must have as many values as the column, and must not end
         in the middle of a run. ``counted`` has for each column id the number of values, and the number of slots (values
         and nulls)."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.inspection.measure import LENGTH_KINDS, Measured, columns_below, compared_bytes, measure
-from orcidx.inspection.runs import Held, stored_bytes
+from orcidx.inspection.runs import HeldBytes, stored_bytes
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_byte_strings, hash_integers
@@ -35,7 +35,7 @@ _NO_LIMIT = 1 << 62
 EARLY_LAYOUT = "the filter has a layout from before the format was final"
 """The reason that ``orc/bloom`` gives for filters that no reader uses."""
 
-Found = tuple[str, str, int | None, str]
+FoundDefect = tuple[str, str, int | None, str]
 
 
 def statistics_problems(
@@ -95,11 +95,11 @@ class StripeTruth:
     text, row group, column)."""
 
     def __init__(
-        self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions, *, held: Held | None = None
+        self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions, *, held: HeldBytes | None = None
     ) -> None:
         self.reader = reader
         self.stripe = stripe
-        self.problems: list[Found] = []
+        self.problems: list[FoundDefect] = []
         self._index = index
         self._options = options
         self._zone = stripe_zone(reader, stripe)
@@ -109,7 +109,7 @@ class StripeTruth:
                 if (place := reader.extents(stripe).get((node.id, kind))) is not None:
                     self._open(node, kind, place, held)
 
-    def _open(self, node: OrcType, kind: int, place: tuple[int, int], held: Held | None) -> None:
+    def _open(self, node: OrcType, kind: int, place: tuple[int, int], held: HeldBytes | None) -> None:
         reader, encoding = self.reader, self.reader.footer(self.stripe).encodings[node.id]
         name = STREAM_NAMES[kind]
         try:

@@ -19,12 +19,12 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.streams import PRESENT, StreamShape, StreamSpec, rle_version, stream_layout
 from orcidx.orc.types import OrcType
 
-__all__ = ["Held", "StreamReport", "stored_bytes", "stripe_streams"]
+__all__ = ["HeldBytes", "StreamReport", "stored_bytes", "stripe_streams"]
 
 Walk = Callable[[bytes], Iterator[tuple[str, int]]]
 """A function that yields the kind and the number of values of each run of a stream."""
 
-Held = tuple[int, memoryview]
+HeldBytes = tuple[int, memoryview]
 """An offset in the file, and the bytes that begin there."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
@@ -56,7 +56,7 @@ class StreamReport:
 
 
 def stripe_streams(
-    reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
+    reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: HeldBytes | None = None
 ) -> Iterator[StreamReport]:
     """Yields the streams of a stripe in the order of the file. ``columns`` has the ids of the columns whose streams are
     yielded. None means all columns. Only streams that consist of runs are read and decompressed. ``held`` has bytes of
@@ -74,7 +74,7 @@ def stripe_streams(
         yield StreamReport(*place) if walk is None else _walked(reader, place, walk, held)
 
 
-def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
+def stored_bytes(reader: OrcReader, offset: int, length: int, held: HeldBytes | None) -> memoryview:
     """Returns bytes of the file. Bytes that are in ``held`` are not read again."""
     if held is not None and held[0] <= offset and offset + length <= held[0] + len(held[1]):
         return held[1][offset - held[0] : offset - held[0] + length]
@@ -97,7 +97,7 @@ def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: Or
     return _integer_runs_2 if decimal64 or rle_version(encoding) == 2 else _integer_runs_1
 
 
-def _walked(reader: OrcReader, place: tuple[Any, ...], walk: Walk, held: Held | None) -> StreamReport:
+def _walked(reader: OrcReader, place: tuple[Any, ...], walk: Walk, held: HeldBytes | None) -> StreamReport:
     runs: Counter[str] = Counter()
     values, size, damage = 0, None, None
     try:

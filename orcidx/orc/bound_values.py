@@ -18,7 +18,7 @@ from orcidx.predicate.nodes import object_array
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
-__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds"]
+__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "BytesBounds", "NumberBounds", "TypedBounds"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -149,4 +149,4 @@ class BytesBounds:
         return [self.buffer[start:stop] if valid else None for start, stop, valid in known]
 
 
-Bounds = NumberBounds | BytesBounds
+TypedBounds = NumberBounds | BytesBounds

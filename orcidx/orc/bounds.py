@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
 from orcidx.options import ValueOptions
-from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
+from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, BytesBounds, NumberBounds, TypedBounds
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.kinds import TypeKind, WriterKind
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTEGER_RANGES",
-    "Bounds",
     "BytesBounds",
     "NumberBounds",
     "StatisticsColumn",
+    "TypedBounds",
     "bound_statistics",
     "distrust",
     "within_nanoseconds",
@@ -87,8 +87,8 @@ class StatisticsColumn:
     may_null: Bools
     all_null: Bools
     may_nan: Bools
-    lower: Bounds
-    upper: Bounds
+    lower: TypedBounds
+    upper: TypedBounds
     distrusted: str | None
     reasons: tuple[tuple[str, Bools], ...]
 
@@ -184,7 +184,7 @@ def _bound(
     )
 
 
-def _crossed(lower: Bounds, upper: Bounds) -> Bools:
+def _crossed(lower: TypedBounds, upper: TypedBounds) -> Bools:
     if isinstance(lower, BytesBounds) and isinstance(upper, BytesBounds):
         return order_spans(lower.buffer, lower.spans, upper.buffer, upper.spans) > 0
     assert isinstance(lower, NumberBounds)
@@ -208,7 +208,7 @@ def _nan_seen(raw: RawStatistics) -> Bools:
 
 # Functions that compute bounds, by kind of statistics
 
-Pair = tuple[Bounds, Bounds]
+Pair = tuple[TypedBounds, TypedBounds]
 
 
 def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:

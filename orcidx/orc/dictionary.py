@@ -18,13 +18,13 @@ from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 
-__all__ = ["Dictionaries", "StreamData", "fetch_dictionaries"]
+__all__ = ["Dictionaries", "StreamBuffers", "fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
 """How many bytes of each stream of a dictionary one request reads. It equals
 ``planner.dictionary_choice.LARGEST_DICTIONARY``."""
 
-StreamData = dict[tuple[int, StreamKind], Any]
+StreamBuffers = dict[tuple[int, StreamKind], Any]
 """The stored bytes of whole streams, by column id and kind."""
 
 
@@ -34,7 +34,7 @@ class Dictionaries:
     ``streams``: the streams that were fetched to read the dictionaries."""
 
     entries: list[pa.Array | None]
-    streams: StreamData = field(default_factory=dict)
+    streams: StreamBuffers = field(default_factory=dict)
 
 
 def fetch_dictionaries(
@@ -56,7 +56,7 @@ def fetch_dictionaries(
         source.plan([(0, source.length)])
     wanted = priming_request(list(streams), budget=2 * READ_AHEAD * len(nodes)) if streams else []
     answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
-    whole: StreamData = {}
+    whole: StreamBuffers = {}
     for (source, piece), buffer in zip(wanted, answer, strict=True):
         source.put(piece[0], buffer)
         if piece == (0, source.length):

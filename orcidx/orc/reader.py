@@ -39,7 +39,7 @@ __all__ = ["OpenStripe", "OrcReader", "held_bytes", "stripe_limits"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
-Range = tuple[int, int]
+ByteRange = tuple[int, int]
 
 STRIPE_EXPANSION = 16
 """The factor by which the held bytes of a stripe may always exceed its stored data, for every value of the option
@@ -99,7 +99,7 @@ class OrcReader:
 
     # ------------------------------------------------------------------ stripe footers and indexes
 
-    def footer_range(self, stripe: int) -> Range:
+    def footer_range(self, stripe: int) -> ByteRange:
         """Offset and length of a stripe's footer in the file."""
         information = self.stripes[stripe]
         return information.footer_offset, information.footer_length

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.options import ValueOptions
-from orcidx.orc.bound_values import INT64_MAX, Bools, Bounds, NumberBounds
+from orcidx.orc.bound_values import INT64_MAX, Bools, NumberBounds, TypedBounds
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.kinds import TypeKind, WriterKind
@@ -145,7 +145,7 @@ def _attained(
     return Proved(low, both), Proved(high, both)
 
 
-def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
+def _values(bounds: TypedBounds, known: Bools) -> npt.NDArray[Any]:
     """The bounds in the form in which values are compared. Negative zeros become positive, and decimals become
     ``Decimal`` objects."""
     if isinstance(bounds, NumberBounds) and not bounds.scale:

@@ -24,8 +24,8 @@ from orcidx.threads.waiting import Tally
 
 __all__ = ["Ahead", "PlannedStream", "StreamReads", "planned_bytes", "priming_request"]
 
-Range = tuple[int, int]
-ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
+ByteRange = tuple[int, int]
+ReadRanges = Callable[[Sequence[ByteRange]], Sequence[object]]
 ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
@@ -47,7 +47,7 @@ class Ahead:
     ``start``: a function that requests a list of (offset, length) pairs and returns a future of the buffers.
     """
 
-    def __init__(self, start: Callable[[Sequence[Range]], Task[Any]], *, most: int) -> None:
+    def __init__(self, start: Callable[[Sequence[ByteRange]], Task[Any]], *, most: int) -> None:
         self._start = start
         self._most = most
         self._asked = Tally()
@@ -99,7 +99,7 @@ class PieceRoom:
         self._read_into = read_into
         self._offset = offset
 
-    def fill(self, offset: int, length: int, planned: Range) -> memoryview:
+    def fill(self, offset: int, length: int, planned: ByteRange) -> memoryview:
         """Reads ``length`` bytes of the stream from ``offset`` on. ``planned``: the range in which ``run`` may read
         further pieces."""
         if len(self.data) < length:
@@ -120,7 +120,7 @@ class NextPiece:
     def __init__(self, ahead: Ahead, offset: int) -> None:
         self._ahead = ahead
         self._offset = offset
-        self._coming: tuple[Range, Task[Any]] | None = None
+        self._coming: tuple[ByteRange, Task[Any]] | None = None
 
     def ask(self, start: int, stop: int) -> None:
         """Requests the bytes from ``start`` to ``stop`` of the stream, if there is room for them."""
@@ -157,7 +157,7 @@ class PlannedStream:
     def __init__(self, reads: StreamReads, *, offset: int, length: int) -> None:
         self.length = length
         self.run: PieceRun | None = None
-        self.planned: list[Range] = []
+        self.planned: list[ByteRange] = []
         self._reads = reads
         self._offset = offset
         self._pieces: list[_Piece] = []
@@ -167,13 +167,13 @@ class PlannedStream:
             self.run = self._room.run
         self._next = None if reads.ahead is None else NextPiece(reads.ahead, offset)
 
-    def plan(self, ranges: Iterable[Range]) -> None:
+    def plan(self, ranges: Iterable[ByteRange]) -> None:
         """Replaces the plan."""
         self.planned = list(ranges)
         if self.run is not None:
             self.run.forbid()
 
-    def first_pieces(self, budget: int) -> list[Range]:
+    def first_pieces(self, budget: int) -> list[ByteRange]:
         """The ranges (start, stop) that the first request should fetch. These are all planned ranges if they fit into
         ``budget`` bytes together, otherwise only the first piece. Bytes in memory are left out."""
         whole = planned_bytes((self,)) <= budget
@@ -187,7 +187,7 @@ class PlannedStream:
                 found.append((start, stop if whole else min(stop, start + self._reads.read_ahead)))
         return found
 
-    def absolute(self, piece: Range) -> Range:
+    def absolute(self, piece: ByteRange) -> ByteRange:
         """Converts a range (start, stop) of the stream to (offset, length) in the file."""
         return self._offset + piece[0], piece[1] - piece[0]
 
@@ -259,7 +259,7 @@ class PlannedStream:
         if start < stop and not any(piece.start < stop and start < piece.stop for piece in self._pieces):
             coming.ask(start, stop)
 
-    def _piece_end(self, offset: int) -> tuple[int, Range]:
+    def _piece_end(self, offset: int) -> tuple[int, ByteRange]:
         """Where the piece that begins at ``offset`` ends, and the planned range of the piece. The range is (0, 0) if
         ``offset`` is not planned."""
         planned = (0, 0)
@@ -285,7 +285,7 @@ class PlannedStream:
         return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)
 
 
-def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
+def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, ByteRange]]:
     """The byte ranges to fetch from all streams before decoding starts. They are fetched in one round trip.
 
     If all planned ranges together fit into ``budget`` bytes, all of them are fetched. Otherwise each stream gets an

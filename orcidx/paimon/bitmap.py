@@ -41,7 +41,7 @@ from orcidx.paimon.body import Body, checked_rows, rows_of
 from orcidx.paimon.data_types import INTEGERS, TEXTS, TIMESTAMPS, DataType
 from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
-from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, key_type
+from orcidx.paimon.keys import INT, LARGEST_INT, Key, KeyType, KeyValues, key_type
 from orcidx.paimon.questions import NullTest, Points, Question
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_groups
@@ -74,7 +74,7 @@ class BitmapEntries:
     """Keys with the positions of their bitmaps. ``offsets[i]`` counts from the first bitmap. A negative offset means a
     single row, as in the module's docstring. A length of -1 means that the length is unknown."""
 
-    keys: Keys
+    keys: KeyValues
     offsets: Sequence[int]
     lengths: Sequence[int]
 
@@ -283,7 +283,7 @@ def _is_padded(key: Any, stem: bytes) -> bool:
     return bool(key.startswith(stem)) and not key[len(stem) :].strip(b" ")
 
 
-def _listed(keys: Keys) -> list[Any]:
+def _listed(keys: KeyValues) -> list[Any]:
     return keys.tolist() if isinstance(keys, np.ndarray) else keys
 
 
@@ -302,7 +302,7 @@ def write(contents: Contents, data_type: DataType, *, version: int = 2, block_si
     kind = key_type(data_type)
     single = np.array([bitmap[0] if len(bitmap) == 1 else -1 for bitmap in contents.bitmaps], np.int64)
     stored = [write_bitmap(bitmap) for bitmap in contents.bitmaps if len(bitmap) != 1]
-    keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
+    keys: KeyValues = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
     sizes = np.fromiter(map(len, stored), np.int64, len(stored))
     values = _Values(keys, single, b"".join(stored), sizes)
     return _written(kind, contents.rows, contents.nulls, values, version, block_size)
@@ -313,7 +313,7 @@ class _Values:
     """The keys and their rows. ``single``: the row of each key that has only one row, and -1 for the other keys.
     ``stored`` and ``sizes``: the bitmaps of the other keys in the order of the keys, and the size of each bitmap."""
 
-    keys: Keys
+    keys: KeyValues
     single: npt.NDArray[np.int64]
     stored: bytes
     sizes: npt.NDArray[np.int64]
@@ -347,7 +347,7 @@ def _written(kind: KeyType, rows: int, nulls: BitMap, values: _Values, version: 
     return b"".join([head, *entries, null_data if first else b"", values.stored])
 
 
-def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
+def _stored_entries(kind: KeyType, keys: KeyValues, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
     """The bytes of each entry. If all entries have the same size, the list has a single item, which is the bytes of all
     entries."""
     if isinstance(keys, np.ndarray):
@@ -362,7 +362,9 @@ def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) 
     return [INT.pack(len(key)) + key + fields_of.pack(*row) for key, row in zip(keys, rows)]
 
 
-def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.int64]], block_size: int) -> list[bytes]:
+def _stored_blocks(
+    kind: KeyType, keys: KeyValues, places: Sequence[npt.NDArray[np.int64]], block_size: int
+) -> list[bytes]:
     """The bytes of a body of version 2, from the number of blocks to the last block."""
     starts = _block_starts(kind.stored_sizes(keys) + PAIR.size, block_size - INT.size)
     entries = _stored_entries(kind, keys, *places)
@@ -372,7 +374,7 @@ def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.in
         inside = entries[0][start * size : stop * size] if kind.width else b"".join(entries[start:stop])
         blocks.append(INT.pack(stop - start) + inside)
     lengths = np.fromiter(map(len, blocks), np.int64, len(blocks))
-    firsts: Keys = keys[starts] if isinstance(keys, np.ndarray) else [keys[start] for start in starts]
+    firsts: KeyValues = keys[starts] if isinstance(keys, np.ndarray) else [keys[start] for start in starts]
     heads = _stored_entries(kind, firsts, np.cumsum(lengths) - lengths)
     return [INT.pack(len(blocks)), *heads, INT.pack(int(lengths.sum())), *blocks]
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.paimon.data_types import ARROW_BINARIES, ARROW_TEXTS, BINARIES, INTEGERS, TEXTS, TIMESTAMPS, DataType
-from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
+from orcidx.paimon.keys import KeyType, KeyValues, key_type, ordered_bits
 from orcidx.paimon.roaring_writer import group_rows
 from orcidx.predicate.nodes import NANOS
 
@@ -32,7 +32,7 @@ class Groups:
     """The rows of each key. ``keys`` ascend. The rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, in
     ascending order."""
 
-    keys: Keys
+    keys: KeyValues
     rows: Rows
     starts: npt.NDArray[np.int64]
 
@@ -84,7 +84,7 @@ class KeyColumn:
         return np.flatnonzero(~self.valid).astype(np.uint32)
 
     @cached_property
-    def _encoded(self) -> tuple[Keys, npt.NDArray[np.int32]]:
+    def _encoded(self) -> tuple[KeyValues, npt.NDArray[np.int32]]:
         encoded = self._as_encoded()
         order = pc.array_sort_indices(encoded.dictionary).to_numpy()
         rank = np.empty(len(order), np.int32)
@@ -109,7 +109,7 @@ class KeyColumn:
         return replace(self, values=Encoded(encoded.dictionary, encoded.codes.astype(_code_type(encoded.dictionary))))
 
     @property
-    def distinct(self) -> Keys:
+    def distinct(self) -> KeyValues:
         """The keys of the column in ascending order, each once."""
         return self._encoded[0]
 

@@ -34,10 +34,10 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import BYTE_STRINGS, TIMESTAMPS, DataType
 
-__all__ = ["INT", "LARGEST_INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
+__all__ = ["INT", "LARGEST_INT", "Key", "KeyType", "KeyValues", "integers", "key_type", "ordered_bits"]
 
 Key = int | bytes
-Keys = npt.NDArray[np.int64] | list[bytes]
+KeyValues = npt.NDArray[np.int64] | list[bytes]
 """Keys of several values: an int64 array, or a list of bytes for text."""
 
 INT = struct.Struct(">i")
@@ -129,7 +129,7 @@ class KeyType:
             return INT.pack(len(key)) + key
         return self.encode(np.array([key], np.int64)).tobytes()
 
-    def stored_sizes(self, keys: Keys) -> npt.NDArray[np.int64]:
+    def stored_sizes(self, keys: KeyValues) -> npt.NDArray[np.int64]:
         """The number of stored bytes of each key."""
         if self.width:
             return np.full(len(keys), self.width, np.int64)

@@ -39,7 +39,7 @@ from orcidx.paimon.body import Body, is_within, rows_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import BodyIndex, as_bitmap
 from orcidx.paimon.key_arrays import KeyColumn
-from orcidx.paimon.keys import INT, Key, Keys, integers, key_type
+from orcidx.paimon.keys import INT, Key, KeyValues, integers, key_type
 from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.range_dictionary import KeyDictionary, write_dictionary
 from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
@@ -81,14 +81,14 @@ def write(contents: Contents, data_type: DataType, *, chunk_size: int | None = N
     """The bytes of a body. ``chunk_size``: the size of a dictionary chunk in bytes. None means Paimon's default for the
     type."""
     kind = key_type(data_type)
-    keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
+    keys: KeyValues = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
     slices = [write_bitmap(rows_with) for rows_with in contents.slices]
     return _written(contents.rows, keys, (contents.existence, slices), data_type, chunk_size)
 
 
 def _written(
     rows: int,
-    keys: Keys,
+    keys: KeyValues,
     numbers: tuple[BitMap, Sequence[bytes]],
     data_type: DataType,
     chunk_size: int | None,

@@ -33,7 +33,7 @@ import numpy as np
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.paimon.body import Body
-from orcidx.paimon.keys import INT, LARGEST_INT, Key, Keys, KeyType, integers
+from orcidx.paimon.keys import INT, LARGEST_INT, Key, KeyType, KeyValues, integers
 
 __all__ = ["KeyDictionary", "write_dictionary"]
 
@@ -224,7 +224,7 @@ class KeyDictionary:
 # ---------------------------------------------------------------------- write
 
 
-def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
+def write_dictionary(kind: KeyType, keys: KeyValues, chunk_size: int) -> bytes:
     """The bytes of a dictionary of ascending keys, in chunks of ``chunk_size`` bytes."""
     starts = _chunk_starts(kind, keys, chunk_size)
     offsets: list[bytes] = []
@@ -247,7 +247,7 @@ def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
     return b"".join([head, *offsets, *headers, *areas])
 
 
-def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, bytes]:
+def _key_area(kind: KeyType, keys: KeyValues, start: int, stop: int) -> tuple[bytes, bytes]:
     """The stored keys of a chunk, and for text their offsets. In the file the offsets come before the keys."""
     if isinstance(keys, np.ndarray):
         return kind.encode(keys[start:stop]).tobytes(), b""
@@ -256,7 +256,7 @@ def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, 
     return b"".join(stored), (np.cumsum(sizes) - sizes).astype(">i4").tobytes()
 
 
-def _chunk_starts(kind: KeyType, keys: Keys, chunk_size: int) -> list[int]:
+def _chunk_starts(kind: KeyType, keys: KeyValues, chunk_size: int) -> list[int]:
     """The index of the first key of each chunk."""
     if kind.width:
         return list(range(0, len(keys), 1 + chunk_size // kind.width))

@@ -33,7 +33,7 @@ LOCAL_BYTES = 1 << 20
 in the processor's cache, which saves more time than fewer reads. If a column is read alone, its pieces may have
 ``LOCAL_BYTES`` bytes, because threads share the chunks of one piece (docs/decisions/0060)."""
 
-Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
+DataSteps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
 
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
@@ -58,7 +58,7 @@ class DataFetches:
     requests: int | None
     share: Share
 
-    def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
+    def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> DataSteps:
         """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched in the same request in
         two cases: the larger request takes less time than a later round trip, or this is the last request. If
         ``others`` is None, there are no other columns."""
@@ -89,7 +89,7 @@ class DataFetches:
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 
-    def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
+    def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> DataSteps:
         """Fetches the planned ranges, in at most ``most`` requests. If ``most`` is None, all remaining requests may be
         used."""
         # A local file is read piece by piece, because a small piece stays in the processor's cache. A remote file is

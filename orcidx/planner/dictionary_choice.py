@@ -9,7 +9,7 @@ from typing import Any
 
 from orcidx.errors import Unsupported
 from orcidx.fetching.drive import Fetch
-from orcidx.orc.dictionary import StreamData, fetch_dictionaries
+from orcidx.orc.dictionary import StreamBuffers, fetch_dictionaries
 from orcidx.orc.evidence import DictionaryEvidence
 from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.pruned_columns import PrunedColumns
@@ -30,7 +30,7 @@ class DictionaryChoice:
     """Finds and fetches the dictionaries of the predicate's columns, and keeps them for reading the data."""
 
     columns: PrunedColumns
-    _fetched: dict[int, StreamData] = field(default_factory=dict)
+    _fetched: dict[int, StreamBuffers] = field(default_factory=dict)
 
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
         """Fetches the dictionaries of the columns in undecided string leaves. Only dictionaries that are small compared
@@ -54,13 +54,13 @@ class DictionaryChoice:
         entries = dict(zip(chosen, found.entries, strict=True))
         return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows)
 
-    def _keep(self, stripe: int, streams: StreamData) -> None:
+    def _keep(self, stripe: int, streams: StreamBuffers) -> None:
         """Keeps the fetched dictionaries of a stripe for reading its data. The dictionaries of the previous stripe are
         also kept, because the data of that stripe may not have been read yet."""
         self._fetched[stripe] = streams
         while len(self._fetched) > 2:
             del self._fetched[next(iter(self._fetched))]
 
-    def take(self, stripe: int) -> StreamData:
+    def take(self, stripe: int) -> StreamBuffers:
         """Removes and returns the streams that were fetched for the dictionaries of a stripe."""
         return self._fetched.pop(stripe, {})

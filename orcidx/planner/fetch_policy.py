@@ -34,7 +34,7 @@ LARGEST_INDEX = 4 << 20
 stream by stream after the footer. For small sections, unneeded bytes take less time than further requests and a second
 wait. All sections together stay within a quarter of ``io_bytes``."""
 
-Steps = Generator[Fetch | Pending, Any, Any]
+FetchSteps = Generator[Fetch | Pending, Any, Any]
 
 
 class StripeRequests:
@@ -61,7 +61,7 @@ class StripeRequests:
         left, self._spare = STRIPE_REQUESTS - self._spent.get(stripe, 0) + self._spare, 0
         return max(1, left)
 
-    def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> Steps:
+    def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> FetchSteps:
         """Prunes a stripe. ``alive`` has the numbers of all stripes to prune, in order."""
         while stripe in self._coming:
             yield PENDING
@@ -73,7 +73,7 @@ class StripeRequests:
 
     # ------------------------------------------------------------------ reading footers and indexes ahead
 
-    def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
+    def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> FetchSteps:
         """Reads the footers of the next stripes that are not ruled out, in one request. Small indexes of these stripes
         are read in the same request."""
         place = bisect_left(alive, stripe)
@@ -138,7 +138,7 @@ class StripeRequests:
 
     # ------------------------------------------------------------------ the remaining requests of pruning
 
-    def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
+    def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> FetchSteps:
         """Runs the steps of pruning a stripe, with one request for each step. Bloom filters that may be needed are
         fetched together with the row index."""
         most = 1 if self._options.merge_gap is None else None

@@ -20,7 +20,7 @@ from orcidx.orc.types import OrcType
 
 __all__ = ["StripeIndexes"]
 
-Range = tuple[int, int]
+ByteRange = tuple[int, int]
 
 
 class StripeIndexes:
@@ -62,7 +62,7 @@ class StripeIndexes:
         return self._index
 
     @cached_property
-    def _places(self) -> dict[int, Range]:
+    def _places(self) -> dict[int, ByteRange]:
         extents = self._reader.extents(self._stripe)
         return {
             column: extent
@@ -71,7 +71,7 @@ class StripeIndexes:
         }
 
     def _read(
-        self, places: Mapping[int, Range], ahead: Mapping[int, Range], *, only_seek: bool = False
+        self, places: Mapping[int, ByteRange], ahead: Mapping[int, ByteRange], *, only_seek: bool = False
     ) -> Generator[Fetch, Any, RowIndex]:
         """Returns the index of the columns in ``places``. If the file is remote, the indexes in ``ahead`` are fetched
         in the same request."""

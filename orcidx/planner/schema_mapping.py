@@ -31,7 +31,7 @@ __all__ = [
     "with_child",
 ]
 
-Columns = Sequence[str | Sequence[str]]
+ColumnPaths = Sequence[str | Sequence[str]]
 
 FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 """The type attributes that contain a column's field id."""
@@ -56,7 +56,7 @@ class FieldSource:
 
 def map_columns(
     root: OrcType,
-    columns: Columns | None,
+    columns: ColumnPaths | None,
     *,
     options: ReadOptions,
     wanted: pa.Schema | None = None,
@@ -92,7 +92,7 @@ def map_columns(
 
 def _own(
     root: OrcType,
-    columns: Columns | None,
+    columns: ColumnPaths | None,
     options: ReadOptions,
     constants: Mapping[str, Any],
     dictionaries: frozenset[int],
@@ -160,7 +160,7 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
 
 
 def choose_fields(
-    wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
+    wanted: pa.Schema, columns: ColumnPaths | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
     """Returns a pair (position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields.
     At every level, fields are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown

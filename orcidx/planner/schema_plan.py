@@ -28,7 +28,7 @@ from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.columns_below import field_below, named_below
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.planner.schema_mapping import Columns, FieldSource, clear_columns, computed_type, map_columns
+from orcidx.planner.schema_mapping import ColumnPaths, FieldSource, clear_columns, computed_type, map_columns
 from orcidx.predicate import BoundKeys, BoundPredicate, External, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, parts, rewritten
 
@@ -175,7 +175,7 @@ class SchemaColumns:
         return _nodes_of([source.column for source in self.fields if source.column is not None])
 
     @cached_property
-    def _predicate_names(self) -> Columns | None:
+    def _predicate_names(self) -> ColumnPaths | None:
         """The columns that a predicate may use. Columns of the wanted schema that match several columns of the file are
         left out. None means all columns."""
         wanted, match = self.request.schema, self.request.match

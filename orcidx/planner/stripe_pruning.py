@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
-from orcidx.orc.dictionary import StreamData
+from orcidx.orc.dictionary import StreamBuffers
 from orcidx.orc.integer_range import FileNumbers, file_rules_out
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.types import OrcType
@@ -147,7 +147,7 @@ class FilePruner:
         """All columns that are read, and all columns below them, by column id."""
         return self.columns.nodes
 
-    def take_fetched(self, stripe: int) -> StreamData:
+    def take_fetched(self, stripe: int) -> StreamBuffers:
         """Removes and returns the streams that were fetched while the stripe was pruned."""
         return self._dictionaries.take(stripe)
 

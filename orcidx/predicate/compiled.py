@@ -23,7 +23,7 @@ __all__ = ["match_doubles", "match_range", "match_text", "match_texts", "match_w
 
 BoolArray = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.signedinteger[Any]]
-Bytes = npt.NDArray[np.uint8]
+ByteArray = npt.NDArray[np.uint8]
 
 ENABLED = True
 
@@ -84,7 +84,7 @@ def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray 
     """Returns for each value of a binary array whether it satisfies both ends of a range. The result at null rows is
     undefined."""
 
-    def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
+    def ask(offsets: Ints, content: ByteArray, out: ByteArray) -> bool:
         above, below = low.op is Op.GT, high.op is Op.LT
         compares.between(offsets, content, low.literals[0], high.literals[0], out, above=above, below=below)
         return True
@@ -98,7 +98,7 @@ def match_text(leaf: BoundLeaf, values: pa.Array) -> BoolArray | None:
     return _match(values, partial(_ask, leaf))
 
 
-def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolArray | None:
+def _match(values: pa.Array, ask: Callable[[Ints, ByteArray, ByteArray], bool]) -> BoolArray | None:
     if not ENABLED or not len(values):
         return None
     wide = values.type == pa.large_binary()
@@ -115,7 +115,7 @@ def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolA
     return found if ask(offsets, content, found.view(np.uint8)) else None
 
 
-def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
+def _ask(leaf: BoundLeaf, offsets: Ints, content: ByteArray, out: ByteArray) -> bool:
     """Writes the results to ``out``, which must contain only zeros before the call. Returns whether the leaf is
     supported."""
     op, literals = leaf.op, leaf.literals
@@ -143,7 +143,7 @@ def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
 
 
 def _match_parts(
-    front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes
+    front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: ByteArray, out: ByteArray
 ) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)

@@ -33,7 +33,7 @@ __all__ = [
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
-Ends = npt.NDArray[Any]
+EndValues = npt.NDArray[Any]
 Value = int | float | Decimal | bytes
 """A literal in the form in which predicates compare it: a date in days, a time or timestamp in nanoseconds, a text as
 UTF-8."""
@@ -58,7 +58,7 @@ class UnitBounds(Protocol[_Literal_contra]):
     def compare(self, literal: _Literal_contra) -> Signs:
         """The sign of ``bound - literal`` for each unit. It is undefined for units that are not valid."""
 
-    def plain(self, literal: _Literal_contra) -> Ends | None:
+    def plain(self, literal: _Literal_contra) -> EndValues | None:
         """Returns the bounds as an array that can be compared with the literal. The result is None if some unit has no
         bound, or if the bounds can only be compared by ``compare``."""
 
@@ -127,10 +127,12 @@ def within_bounds(op: Op, low: int, high: int, literal: float = 0) -> tuple[bool
 
 
 @overload
-def within_bounds(op: Op, low: Ends, high: Ends, literal: float = 0) -> tuple[Bools, Bools]: ...
+def within_bounds(op: Op, low: EndValues, high: EndValues, literal: float = 0) -> tuple[Bools, Bools]: ...
 
 
-def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0) -> tuple[bool | Bools, bool | Bools]:
+def within_bounds(
+    op: Op, low: int | EndValues, high: int | EndValues, literal: float = 0
+) -> tuple[bool | Bools, bool | Bools]:
     """Compares all values between two bounds with a literal. Returns whether some value may satisfy the operator, and
     whether every value satisfies it.
 

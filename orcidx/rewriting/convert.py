@@ -49,7 +49,7 @@ _FORMATS = {
 }  # fmt: skip
 _PARQUET_BATCH = 65_536
 """The number of rows in a batch that is read from Parquet. It is pyarrow's default."""
-Batches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
+ConvertedBatches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
 """The schema, the rows, and the columns that stay text although their values look like numbers or times."""
 
 
@@ -155,7 +155,7 @@ class _Counted:
 
 
 @contextmanager
-def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataType]) -> Iterator[Batches]:
+def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataType]) -> Iterator[ConvertedBatches]:
     if kind == "orc":
         options = ReadOptions(timestamp_unit=unit)
         scan = rows_in([FileJob(source)], options=options)
@@ -181,7 +181,7 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
 
 def _read(
     kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, pa.DataType], name: str, unit: str
-) -> Batches:
+) -> ConvertedBatches:
     if kind == "jsonl":
         return open_json(open_file, types, name)
     if kind in ("csv", "tsv"):
@@ -227,7 +227,7 @@ def _unreadable(error: Exception, name: str, kind: str) -> CorruptFile | Unsuppo
 
 # ---------------------------------------------------------------------- writing
 
-Writer = Callable[[pa.Schema, Iterator[pa.RecordBatch], _Counted, Mapping[str, Any]], None]
+WriteRows = Callable[[pa.Schema, Iterator[pa.RecordBatch], _Counted, Mapping[str, Any]], None]
 
 
 def _to_orc(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
@@ -325,7 +325,7 @@ class _PythonFile:
         pass
 
 
-_WRITERS: dict[str, Writer] = {
+_WRITERS: dict[str, WriteRows] = {
     "orc": _to_orc,
     "parquet": _to_parquet,
     "csv": partial(_to_csv, ","),

@@ -9,7 +9,7 @@ from orcidx.errors import StorageError
 from orcidx.storage import RangeReader
 from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.local import SMALL_FILE
-from orcidx.storage.ranges import Range, check_inside
+from orcidx.storage.ranges import ByteRange, check_inside
 
 __all__ = ["CountedReads"]
 
@@ -42,7 +42,7 @@ class CountedReads(ReaderAtHand):
         self.whole()
         return super().read_tail(length)
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         data = self._whole
         if data is None:
             return super().read_ranges(ranges, most=most)

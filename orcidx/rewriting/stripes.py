@@ -35,7 +35,7 @@ from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 __all__ = ["CannotPatch", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
 
 Int64s = npt.NDArray[np.int64]
-Place = tuple[int, int]
+StreamKey = tuple[int, int]
 
 
 class CannotPatch(OrcidxError):
@@ -48,18 +48,18 @@ class StoredStripe:
 
     reader: OrcReader
     number: int
-    streams: Mapping[Place, memoryview]
+    streams: Mapping[StreamKey, memoryview]
     encodings: Sequence[ColumnEncoding]
     timezone: str | None
     statistics: Sequence[bytes]
-    digests: dict[Place, int] = field(default_factory=dict)
+    digests: dict[StreamKey, int] = field(default_factory=dict)
     """CRC-32 of each stream that was read, before compression."""
 
     @property
     def rows(self) -> int:
         return self.reader.stripes[self.number].rows
 
-    def unframed(self, place: Place) -> bytes:
+    def unframed(self, place: StreamKey) -> bytes:
         """The decompressed bytes of an index stream, without chunk headers."""
         name = STREAM_NAMES[StreamKind(place[1])]
         tail = self.reader.tail
@@ -79,7 +79,7 @@ class StoredStripe:
         """The stripe, recompressed. Raises ``CannotPatch`` if the row index does not match the streams."""
         codec = open_codec(self.reader.facts.compression)
         block = self.reader.facts.block_size
-        outs: dict[Place, _Stream] = {}
+        outs: dict[StreamKey, _Stream] = {}
         for (column, kind), data in self.streams.items():
             if kind in INDEX_KINDS:
                 continue
@@ -103,7 +103,7 @@ class StoredStripe:
         sizes = data_sizes(streams)
         return [with_bytes_on_disk(one, sizes[column]) for column, one in enumerate(self.statistics)]
 
-    def _moved_index(self, node: OrcType, outs: Mapping[Place, _Stream], framing: Framing) -> bytes:
+    def _moved_index(self, node: OrcType, outs: Mapping[StreamKey, _Stream], framing: Framing) -> bytes:
         raw = self.unframed((node.id, StreamKind.ROW_INDEX))
         compressed = self.reader.facts.compressed
         matrix, starts, stops = index_entries(self, node, raw, compressed=compressed)

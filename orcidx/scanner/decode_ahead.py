@@ -47,7 +47,7 @@ CHUNK_BYTES = 4 << 20
 """The largest part of the memory for decoding ahead that threads without a column may use for chunks. For texts, 2 MiB
 are 2 % slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
-Columns = Sequence[ColumnCursor]
+Cursors = Sequence[ColumnCursor]
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class _Span:
     the rows may take. ``places``: where each column was before its task has begun. ``kept``: the rows that are kept.
     None means that all rows are kept."""
 
-    columns: Columns
+    columns: Cursors
     start: int
     rows: int
     reserved: int
@@ -72,7 +72,7 @@ class DecodeAhead:
     span that the caller takes next is not counted. ``batch_bytes``: the maximum number of bytes of one span. The object
     must be used by one thread only, and must be closed before the file."""
 
-    def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
+    def __init__(self, columns: Cursors, *, threads: int, most: int, batch_bytes: int) -> None:
         self._numbers = {cursor: number for number, cursor in enumerate(columns)}
         self._chains = Chains([cursor.stored_bytes for cursor in columns], threads)
         self._most = most
@@ -84,7 +84,7 @@ class DecodeAhead:
         self.wasted: Work = (0, 0)
         """After ``close``: the chunks and bytes that were decompressed but not used."""
 
-    def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
+    def expect(self, columns: Cursors, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
         """Announces the spans (start, stop) for which ``take`` will be called. The caller must call ``take`` for the
         first of these spans immediately. Threads start to decode as many spans as fit into the memory.
 
@@ -112,7 +112,7 @@ class DecodeAhead:
             self._begin(columns, start, stop - start, reserved)
         self._chains.start_early()
 
-    def begin(self, columns: Columns, start: int, kept: KeptRows, row_bytes: float) -> None:
+    def begin(self, columns: Cursors, start: int, kept: KeptRows, row_bytes: float) -> None:
         """Starts decoding the kept rows of some other columns, for which no spans were announced. Does nothing if there
         is not enough memory. ``take`` returns these rows later."""
         reserved = min(self._batch_bytes, _reserved(len(kept), row_bytes))
@@ -121,7 +121,7 @@ class DecodeAhead:
             self._spans.pop()
             self._chains.start_early()
 
-    def decompress(self, columns: Columns, *, whole: bool) -> None:
+    def decompress(self, columns: Cursors, *, whole: bool) -> None:
         """Lets threads without a column decompress the next chunks. ``whole``: whether all rows of the stripe will be
         read."""
         if self._threads <= len(self._numbers):
@@ -138,7 +138,7 @@ class DecodeAhead:
         return self._most > 0
 
     def take(
-        self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
+        self, groups: Sequence[Cursors], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
         """Returns the rows of all columns, as one list for each group of columns. Returns None if the caller must read
         the columns one after the other. Nothing is then decoded ahead.
@@ -166,7 +166,7 @@ class DecodeAhead:
     def _is_alone(self) -> bool:
         return len(self._numbers) == 1
 
-    def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
+    def _read_here(self, groups: Sequence[Cursors], start: int, rows: int) -> list[list[pa.Array]]:
         """Reads in the caller's thread without creating tasks. In a measurement with one column of integers, a single
         task took a sixth of the whole time (decision 0060)."""
         claims = Claims()
@@ -175,7 +175,7 @@ class DecodeAhead:
         finally:
             self._chains.caller_leaves()
 
-    def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
+    def _of(self, columns: Cursors, start: int, rows: int, kept: KeptRows | None) -> _Span:
         """Returns the span for these rows. This is the next announced span, or a span that ``begin`` has started. If
         neither has these rows, a new span is started."""
         for place, span in enumerate(self._behind):
@@ -193,7 +193,7 @@ class DecodeAhead:
         self._spans.pop()
         return span
 
-    def _begin(self, columns: Columns, start: int, rows: int, reserved: int, kept: KeptRows | None = None) -> _Span:
+    def _begin(self, columns: Cursors, start: int, rows: int, reserved: int, kept: KeptRows | None = None) -> _Span:
         span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns), [None] * len(columns), kept)
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
-from orcidx.orc.dictionary import StreamData
+from orcidx.orc.dictionary import StreamBuffers
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
@@ -31,7 +31,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_evidence import FileEvidence
 from orcidx.scanner.file_request import FileColumns, WantedRows
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
+from orcidx.scanner.small_stripes import HeldBytes, held_stripe, is_for_one_call, read_at_once
 from orcidx.scanner.stripe_reader import Caller, Step, scan_stripe
 from orcidx.storage.local_file import LocalFile
 
@@ -176,7 +176,7 @@ class FileScan:
             self.metrics.rows_considered += batch.num_rows
         return batch
 
-    def _decoded(self, stripe: int, source: Held | LocalFile) -> pa.RecordBatch | None:
+    def _decoded(self, stripe: int, source: HeldBytes | LocalFile) -> pa.RecordBatch | None:
         reader, plan = self.reader, self.columns.schema_plan
         information = reader.stripes[stripe]
         if stripe == self._not_at_once or not is_for_one_call(plan, information, self.options):
@@ -190,7 +190,7 @@ class FileScan:
 
 
 def _opened(
-    scan: FileScan, decision: StripeDecision, held: Held | None, fetched: StreamData, *, in_memory: bool
+    scan: FileScan, decision: StripeDecision, held: HeldBytes | None, fetched: StreamBuffers, *, in_memory: bool
 ) -> OpenStripe:
     """Opens the streams of a stripe. ``held``: the bytes of the stripe, if they were read at once. ``fetched``: the
     streams that were read for the decision. ``in_memory``: whether the bytes of the whole file are in memory."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileShortcuts"]
 
-Columns = Sequence[str | Sequence[str]] | None
+GivenColumns = Sequence[str | Sequence[str]] | None
 
 
 class FileShortcuts:
@@ -48,7 +48,7 @@ class FileShortcuts:
         """The same as ``user_metadata``. ``metadata`` is pyarrow's name."""
         return self.user_metadata
 
-    def head(self, n: int = 5, columns: Columns = None) -> pa.Table:
+    def head(self, n: int = 5, columns: GivenColumns = None) -> pa.Table:
         """The first rows as one table.
 
         Parameters
@@ -70,7 +70,7 @@ class FileShortcuts:
         found: pa.Table = self.scan(columns).head(n)
         return found
 
-    def iter_batches(self, batch_size: int = 65536, columns: Columns = None) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, batch_size: int = 65536, columns: GivenColumns = None) -> Iterator[pa.RecordBatch]:
         """The batches of ``scan(columns, batch_size=batch_size)``.
 
         Parameters
@@ -92,7 +92,7 @@ class FileShortcuts:
         batches: Iterator[pa.RecordBatch] = self.scan(columns, batch_size=batch_size).to_batches()
         return batches
 
-    def read_stripe(self, n: int, columns: Columns = None) -> pa.RecordBatch:
+    def read_stripe(self, n: int, columns: GivenColumns = None) -> pa.RecordBatch:
         """The rows of one stripe as one batch. ``scan(stripes=[n])`` gives smaller batches.
 
         Parameters

@@ -45,7 +45,7 @@ __all__ = ["AskedForKeys", "KeyAnswers", "search_keys"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
-Steps = Generator[Fetch, Any, None]
+SearchSteps = Generator[Fetch, Any, None]
 
 PAIRS_AT_ONCE = 1 << 22
 """The most comparisons of keys with row groups that are done at once. Each takes one byte."""
@@ -289,7 +289,7 @@ class _Search:
     def notes(self) -> list[Note]:
         return self._statistics.notes
 
-    def run(self) -> Steps:
+    def run(self) -> SearchSteps:
         """Searches all evidence."""
         reader = self._scan.reader
         rows = reader.tail.footer.rows
@@ -368,7 +368,7 @@ class _Search:
 
     # ------------------------------------------------------------------ a stripe
 
-    def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
+    def _ask_stripe(self, stripe: int, wanted: Bools) -> SearchSteps:
         """Searches the statistics and indexes of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
         # The writer's time zone is known only now. It gives tighter bounds, so the stripe's statistics are used again.

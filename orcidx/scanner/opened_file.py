@@ -24,7 +24,7 @@ from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.file_scan import FileScan, count_groups, count_stripes
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import Held, is_for_one_call, is_one_read, read_at_once
+from orcidx.scanner.small_stripes import HeldBytes, is_for_one_call, is_one_read, read_at_once
 from orcidx.storage import ReadMetrics
 from orcidx.storage.local import lent, reopened
 from orcidx.storage.local_file import LocalFile
@@ -75,7 +75,7 @@ class OpenedFile:
             self.reader.put_footer(number, data)
         return self.reader.footer(number)
 
-    def _source(self, plan: SchemaPlan, stripe: StripeInformation) -> Held | LocalFile | None:
+    def _source(self, plan: SchemaPlan, stripe: StripeInformation) -> HeldBytes | LocalFile | None:
         if not is_one_read(self.reader, plan.asked.nodes, stripe):
             return self.file
         data = self._bytes(stripe.offset, stripe.footer_offset - stripe.offset)

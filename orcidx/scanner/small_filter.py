@@ -29,7 +29,7 @@ from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.predicate import BoundPredicate
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import Held, arrays_at_once
+from orcidx.scanner.small_stripes import HeldBytes, arrays_at_once
 from orcidx.scanner.survivors import Survivors, as_batch, picked
 
 __all__ = ["SmallFilter", "small_filter"]
@@ -56,7 +56,7 @@ class SmallFilter:
         return 0 < rows <= min(PLAIN_ROWS, request.options.batch_size, stride or PLAIN_ROWS)
 
     def rows_of(
-        self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
+        self, file: SmallFile, footer: StripeFooter, held: HeldBytes, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
         """Returns the matching rows of a file. Returns None if column readers are needed, or if a bloom filter might
         rule out the rows."""

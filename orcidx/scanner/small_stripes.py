@@ -32,12 +32,12 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.row_width import RowWidth
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["Held", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
+__all__ = ["HeldBytes", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
 
-Found = tuple[list[pa.Array], int, int]
+DecodedRows = tuple[list[pa.Array], int, int]
 """Arrays, and the number of chunks and bytes that were decompressed for them."""
 
-Held = tuple[int, memoryview]
+HeldBytes = tuple[int, memoryview]
 """The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
 
 
@@ -56,7 +56,7 @@ enough, because some columns take longer than others."""
 
 def held_stripe(
     reader: OrcReader, columns: Sized, decision: StripeDecision
-) -> Generator[Fetch, list[memoryview], Held | None]:
+) -> Generator[Fetch, list[memoryview], HeldBytes | None]:
     """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. ``columns`` has
     the columns that are read, with all columns below them. Returns the offset of the stripe in the file, and its bytes.
     Returns None for any other stripe. The file must not be in memory."""
@@ -93,7 +93,7 @@ def read_at_once(
     facts: FileFacts,
     information: StripeInformation,
     footer: StripeFooter,
-    source: Held | LocalFile,
+    source: HeldBytes | LocalFile,
     *,
     request: ScanRequest,
     metrics: ScanMetrics,
@@ -113,7 +113,7 @@ def arrays_at_once(
     facts: FileFacts,
     information: StripeInformation,
     footer: StripeFooter,
-    source: Held | LocalFile,
+    source: HeldBytes | LocalFile,
     *,
     request: ScanRequest,
     metrics: ScanMetrics,
@@ -160,7 +160,7 @@ def arrays_at_once(
     return _in_order(arrays, recipe.others) if recipe.others else arrays
 
 
-def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found | None:
+def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> DecodedRows | None:
     """Returns all rows of the columns that need readers. Returns None if an error occurs, or if the rows have too many
     bytes for one batch."""
     try:

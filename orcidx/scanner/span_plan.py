@@ -35,7 +35,7 @@ SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
 growing rows."""
 
-Span = tuple[int, int]
+RowSpan = tuple[int, int]
 
 
 class SpanPlan:
@@ -52,12 +52,12 @@ class SpanPlan:
         self._most = most
         self._run = 0
         self._row = self._runs[0][0] if self._runs else 0
-        self._planned: deque[Span] = deque()
+        self._planned: deque[RowSpan] = deque()
         self._before: deque[tuple[int, int, int]] = deque()
         self.taken = 0
         """The number of spans that were read."""
 
-    def plan(self, rows: int, *, dense: bool) -> list[Span]:
+    def plan(self, rows: int, *, dense: bool) -> list[RowSpan]:
         """Returns the next spans. Returns an empty list if there are no more spans. Spans that are planned by this call
         have at most ``rows`` rows."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
@@ -65,7 +65,7 @@ class SpanPlan:
             self._cut(rows if dense else min(rows, self._most))
         return list(self._planned)
 
-    def take(self) -> Span:
+    def take(self) -> RowSpan:
         """Returns the next span, which the caller reads now."""
         self.taken += 1
         self._before.popleft()

@@ -31,7 +31,7 @@ from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paimon
 from orcidx.spark.query.placement import place
 from orcidx.spark.query.plan import Plan, assign, begin_plan, reads_table
-from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
+from orcidx.spark.query.read_query import TARGET_BYTES, Query, TableFormat
 from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.query.table_notes import catalog_notes, warned_of
 from orcidx.spark.query.task_frame import frame_of_tasks, sort_column
@@ -40,7 +40,7 @@ from orcidx.spark.sessions.catalog_tables import catalog_table
 from orcidx.spark.sessions.hadoop_files import access_notes, shipped, sources_in_session
 from orcidx.spark.sessions.spark_session import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.sql_queries import last_scans
-from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, Where
+from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, SparkWhere
 from orcidx.spark.types.column_names import quoted
 from orcidx.spark.types.spark_types import collated
 
@@ -66,11 +66,11 @@ def read(
     spark: SparkSession,
     path: Paths,
     columns: Sequence[str | Sequence[str]] | None = None,
-    where: Where | None = None,
+    where: SparkWhere | None = None,
     *,
     top: Sequence[Any] | None = None,
     limit: int | None = None,
-    format: Format | None = None,
+    format: TableFormat | None = None,
     schema: Schema | None = None,
     snapshot_id: int | None = None,
     jvm_zone: str | None = None,
@@ -322,7 +322,7 @@ def _filtered_by_spark(
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
-def _understood(spark: SparkSession, where: Where | None) -> bool:
+def _understood(spark: SparkSession, where: SparkWhere | None) -> bool:
     """Whether orcidx's tasks can evaluate a condition. In a classic session they can evaluate a text, because Spark
     analyses the text. Spark Connect does not return the analysed condition. So with Spark Connect, the text must have
     no computed parts, and no parts that Spark's SQL may interpret differently."""

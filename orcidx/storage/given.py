@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.ranges import Range, ReadMetrics, check_inside, merge_limits, merge_ranges, scatter
+from orcidx.storage.ranges import ByteRange, ReadMetrics, check_inside, merge_limits, merge_ranges, scatter
 from orcidx.storage.threads import READERS
 from orcidx.threads.awaiting import awaited
 from orcidx.threads.waiting import Mutex
@@ -47,7 +47,7 @@ class ReaderAtHand:
         length = min(length, self._size)
         return self.read_ranges([(self._size - length, length)])[0], self._size
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         check_inside(ranges, self._size, self.name)
         merged = merge_ranges(ranges, gap=self._gap, size=self._merge_size)
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
@@ -59,7 +59,7 @@ class ReaderAtHand:
         self._verify()
         return scatter(len(ranges), merged, buffers)
 
-    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         return await awaited(READERS.submit(lambda: self.read_ranges(ranges)))
 
     def _fetch(self, offset: int, length: int) -> memoryview:
@@ -82,7 +82,7 @@ class BytesReader(ReaderAtHand):
         self._view: memoryview | None = view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
         super().__init__(name, view.nbytes, options)
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         view = self._view
         if view is None:
             raise StorageError("the reader is closed", file=self.name)
@@ -90,7 +90,7 @@ class BytesReader(ReaderAtHand):
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
         return [view[offset : offset + length] for offset, length in ranges]
 
-    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         return self.read_ranges(ranges)
 
     def whole(self) -> memoryview | None:

@@ -27,7 +27,7 @@ from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.local_writing import LocalSink, create_file, put_file
-from orcidx.storage.ranges import Range, RangeReader, ReadMetrics, as_expected, check_inside, object_changed
+from orcidx.storage.ranges import ByteRange, RangeReader, ReadMetrics, as_expected, check_inside, object_changed
 from orcidx.storage.stores import Found, Sink, Source, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 from orcidx.threads.waiting import Mutex
@@ -144,7 +144,7 @@ class LocalReader(ReaderAtHand):
         data = self.whole()
         return super().read_tail(length) if data is None else (data[max(0, self._size - length) :], self._size)
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         data = self._whole
         if data is None:
             return super().read_ranges(ranges, most=most)

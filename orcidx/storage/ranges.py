@@ -26,7 +26,7 @@ __all__ = [
     "merge_ranges",
 ]
 
-Range = tuple[int, int]
+ByteRange = tuple[int, int]
 
 _KIB, _MIB = 1 << 10, 1 << 20
 
@@ -77,7 +77,7 @@ class RangeReader(Protocol):
             The last ``min(length, size)`` bytes, and the size of the object.
         """
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         """Reads some ranges of the object.
 
         Parameters
@@ -102,7 +102,7 @@ class RangeReader(Protocol):
             As the storage raises them.
         """
 
-    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         """``read_ranges`` for event loops. It awaits the requests if the storage is asynchronous, and otherwise uses a
         thread.
 
@@ -146,7 +146,7 @@ class MergedRange:
     parts: tuple[tuple[int, int, int], ...]
 
 
-def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[MergedRange]:
+def merge_ranges(ranges: Sequence[ByteRange], *, gap: int, size: int) -> list[MergedRange]:
     """The fetches that together contain ``ranges``, in the order of their offsets. Each requested range is a part of
     exactly one fetch.
 
@@ -245,7 +245,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, si
     return [JoinedFetch(tuple(fetches)) for fetches in joined]
 
 
-def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptions) -> int:
+def over_read_bytes(ranges: Sequence[ByteRange], *, most: int, options: RequestOptions) -> int:
     """The number of unneeded bytes that remote storage sends if the ranges are read in ``most`` requests. They are the
     bytes between the ranges."""
     gap, size = merge_limits(options, is_local=False)
@@ -262,7 +262,7 @@ class GapDiscardingBuffer:
     """Keeps the needed parts of a response when its bytes arrive, and drops the other bytes. So only needed bytes take
     memory. ``stretches``: the needed parts, as pairs (start, length) within the request, in order."""
 
-    def __init__(self, stretches: Sequence[Range]) -> None:
+    def __init__(self, stretches: Sequence[ByteRange]) -> None:
         self._stretches = [(start, start + length, memoryview(bytearray(length))) for start, length in stretches]
         self._next = 0
         self.seen = 0
@@ -306,7 +306,7 @@ def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int
     return gap, size
 
 
-def check_inside(ranges: Sequence[Range], size: int, name: str) -> None:
+def check_inside(ranges: Sequence[ByteRange], size: int, name: str) -> None:
     """Raises an error for a range outside the object, before memory for it is allocated."""
     for offset, length in ranges:
         if offset < 0 or length < 0 or offset + length > size:
@@ -331,7 +331,7 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
     return reader
 
 
-def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
+def start_read(reader: RangeReader, ranges: Sequence[ByteRange], *, most: int | None = None) -> Task[list[memoryview]]:
     """Starts ``reader.read_ranges(ranges)``. The call runs on the storage's own event loop if there is one, and
     otherwise in a thread.
 

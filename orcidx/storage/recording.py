@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.ranges import Range, RangeReader, start_read
+from orcidx.storage.ranges import ByteRange, RangeReader, start_read
 from orcidx.threads.tasks import Task
 
 __all__ = ["RecordingReader"]
@@ -44,7 +44,7 @@ class RecordingReader:
         return self.reader.identity
 
     @property
-    def ranges(self) -> list[Range]:
+    def ranges(self) -> list[ByteRange]:
         """Every ``(offset, length)`` of every call. Tails are not included."""
         return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
 
@@ -73,7 +73,7 @@ class RecordingReader:
         self.asked.append(("tail", length))
         return self.reader.read_tail(length)
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         """Calls ``RangeReader.read_ranges`` of the other reader, and records the call.
 
         Parameters
@@ -91,7 +91,7 @@ class RecordingReader:
         self.asked.append(("ranges", tuple(ranges)))
         return self.reader.read_ranges(ranges, most=most)
 
-    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         """Calls ``RangeReader.aread_ranges`` of the other reader, and records the call.
 
         Parameters
@@ -109,7 +109,7 @@ class RecordingReader:
         self.asked.append(("ranges", tuple(ranges)))
         return await self.reader.aread_ranges(ranges, most=most)
 
-    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
+    def start_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> Task[list[memoryview]]:
         """Calls ``start_read`` with the other reader, and records the call.
 
         Parameters

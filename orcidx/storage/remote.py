@@ -22,10 +22,10 @@ from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import RETRIES, Retries, ShortBody, classify, gone, showable, translated_error
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
+    ByteRange,
     GapDiscardingBuffer,
     JoinedFetch,
     MergedRange,
-    Range,
     ReadMetrics,
     check_inside,
     join_fetches,
@@ -194,15 +194,15 @@ class RemoteReader:
                 return data, size
         return self._run(partial(self._read_tail, length))
 
-    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         return self._run(partial(self._read_ranges, ranges, most))
 
-    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
+    def start_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> Task[list[memoryview]]:
         """Starts ``read_ranges`` in a task, and returns the task without waiting. If the task is cancelled, its
         requests are cancelled."""
         return start_on(self._loop(), partial(self._read_ranges, ranges, most))
 
-    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[ByteRange], *, most: int | None = None) -> list[memoryview]:
         if asyncio.get_running_loop() is self._loop():
             return await self._read_ranges(ranges, most)
         return await awaited(self.start_ranges(ranges, most=most))
@@ -255,7 +255,7 @@ class RemoteReader:
             self.last = LastBytes(size - len(data), data)
         return data, size
 
-    async def _read_ranges(self, ranges: Sequence[Range], most: int | None) -> list[memoryview]:
+    async def _read_ranges(self, ranges: Sequence[ByteRange], most: int | None) -> list[memoryview]:
         backend = self._open_backend()
         if self._fingerprint is not None:
             check_inside(ranges, self._fingerprint.size, self.name)

@@ -21,8 +21,8 @@ from orcidx.paimon_table.commit.table_state import (
 from orcidx.paimon_table.metadata.manifest import (
     DELETE,
     DELETION_VECTORS,
+    FilePlace,
     IndexEntry,
-    Place,
     file_entry,
     file_place,
     index_entry,
@@ -117,7 +117,7 @@ def _check_index(state: TableState, change: Change, document: Mapping[str, Any],
     if index.records != tuple(change.index_records):
         raise StorageError("the written index manifest does not have the intended records; nothing is committed")
     known = set(state.index_entries)
-    covered: set[Place] = set()
+    covered: set[FilePlace] = set()
     for entry in map(index_entry, index.records):
         if entry.index_type != DELETION_VECTORS:
             continue

@@ -20,7 +20,7 @@ from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.commit.candidate import NewFile
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_state import INDEX_MANIFEST_VERSION, TableState
-from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry, Place
+from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, FilePlace, IndexEntry
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
 from orcidx.paimon_table.metadata.schema import UNAWARE_BUCKET
 from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition, index_path
@@ -40,7 +40,7 @@ class Merged:
     size: int
 
 
-def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Merged | None:
+def merged_index(attempt: Attempt, wanted: Mapping[FilePlace, DeletionVector]) -> Merged | None:
     """Writes the index files. Returns None if every position is already deleted."""
     state = attempt.state
     bitmap64 = state.schema.is_on("deletion-vectors.bitmap64")
@@ -64,9 +64,9 @@ def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Me
     return Merged(tuple(writer.records()), tuple(writer.new_files), files, rows, size)
 
 
-def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
+def _vectors_of(state: TableState) -> dict[FilePlace, tuple[IndexEntry, Any]]:
     """Finds the vector of each data file."""
-    found: dict[Place, tuple[IndexEntry, Any]] = {}
+    found: dict[FilePlace, tuple[IndexEntry, Any]] = {}
     for entry in state.index_entries:
         for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
             place = (entry.partition, entry.bucket, name)

@@ -41,7 +41,7 @@ from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import view_of
-from orcidx.paimon_table.metadata.manifest import ADD, Place, file_entry
+from orcidx.paimon_table.metadata.manifest import ADD, FilePlace, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
@@ -370,7 +370,7 @@ def _change(
     return Change(KIND, replaced=tuple(replaced), new_files=tuple(new_files))
 
 
-def _place(identity: tuple[Any, ...]) -> Place:
+def _place(identity: tuple[Any, ...]) -> FilePlace:
     partition, bucket, _, name, *_ = identity
     return partition, bucket, name
 

@@ -24,7 +24,7 @@ from orcidx.paimon_table.commit.deletion_files import merged_index
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
-from orcidx.paimon_table.metadata.manifest import Place, file_place
+from orcidx.paimon_table.metadata.manifest import FilePlace, file_place
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan, matching_rows
 from orcidx.paimon_table.read.shared_reading import table_bound
@@ -39,7 +39,7 @@ MOST_FILE_ROWS = (1 << 31) - 1
 
 _AS_READ = ReadOptions()
 Isolation = Literal["snapshot", "serializable"]
-Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
+Find = Callable[[list["DeleteTask"]], Iterable[tuple[FilePlace, DeletionVector | None]]]
 """A function that searches files. It yields each file with its matching rows, or None if the file is gone."""
 _DRY_RUN_PLANS = 4
 """The largest number of plans of a dry run. A dry run is planned again if files have expired."""
@@ -49,7 +49,7 @@ _DRY_RUN_PLANS = 4
 class DeleteTask:
     """A task that finds the rows to delete in one file. It can be pickled. ``scan`` is None if every row is deleted."""
 
-    place: Place
+    place: FilePlace
     rows: int
     file: FileTask = field(repr=False)
     scan: TableScan | None = field(repr=False)
@@ -179,7 +179,7 @@ class _Outcome:
 
 def commit_delete(
     plan: DeletePlan,
-    found: dict[Place, DeletionVector],
+    found: dict[FilePlace, DeletionVector],
     *,
     isolation: Isolation,
     find: Find,
@@ -204,7 +204,7 @@ def commit_delete(
 def _update_plan(
     state: TableState,
     plan: DeletePlan,
-    found: dict[Place, DeletionVector],
+    found: dict[FilePlace, DeletionVector],
     *,
     isolation: Isolation,
     find: Find,
@@ -228,7 +228,7 @@ def _update_plan(
             raise _gone_error(task, state.snapshot_id)
 
 
-def without_gone(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
+def without_gone(found: Iterable[tuple[FilePlace, DeletionVector | None]]) -> dict[FilePlace, DeletionVector]:
     """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If a file is
     left out, the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
@@ -242,7 +242,7 @@ def _gone_error(task: DeleteTask, snapshot_id: int | None) -> FileGone:
     return FileGone(text, file=task.file.file.path)
 
 
-def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _Outcome) -> Change | None:
+def _change(attempt: Attempt, wanted: Mapping[FilePlace, DeletionVector], outcome: _Outcome) -> Change | None:
     live = attempt.state.by_place
     for place, vector in wanted.items():
         if place not in live:
@@ -303,7 +303,7 @@ def _count(task: DeleteTask, found: DeletionVector) -> int:
     return len(found | before) - len(before)
 
 
-def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[Place, DeletionVector | None]]:
+def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[FilePlace, DeletionVector | None]]:
     for task in tasks:
         with located(file=task.file.file.path):
             yield task.place, task.find()

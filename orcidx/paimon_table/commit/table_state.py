@@ -18,8 +18,8 @@ from orcidx.paimon_table.metadata.manifest import (
     DELETE,
     DELETION_VECTORS,
     FileEntry,
+    FilePlace,
     IndexEntry,
-    Place,
     file_entry,
     file_place,
     index_entry,
@@ -104,7 +104,7 @@ class TableState:
         return self.manifests[self.infos[-1]["_FILE_NAME"]].avro if self.infos else None
 
     @property
-    def by_place(self) -> dict[Place, LiveFile]:
+    def by_place(self) -> dict[FilePlace, LiveFile]:
         """The live files by partition, bucket and name."""
         return {file_place(file.entry): file for file in self.live.values()}
 

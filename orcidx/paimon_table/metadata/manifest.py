@@ -23,10 +23,10 @@ __all__ = [
     "DELETION_VECTORS",
     "DeletionRange",
     "FileEntry",
+    "FilePlace",
     "IndexEntry",
     "Manifest",
     "ManifestInfo",
-    "Place",
     "RowStats",
     "file_entry",
     "file_place",
@@ -62,7 +62,7 @@ _BOUNDS = (("_MIN_VALUES", bytes), ("_MAX_VALUES", bytes))
 _NUMBERS, _STRINGS = frozenset({int, type(None)}), frozenset({str})
 DELETION_VECTORS = "DELETION_VECTORS"
 """Type of the index files that hold deletion vectors."""
-Place = tuple[bytes, int, str]
+FilePlace = tuple[bytes, int, str]
 """The partition, the bucket and the name of a data file."""
 
 
@@ -127,7 +127,7 @@ class FileEntry:
         )
 
 
-def file_place(entry: FileEntry) -> Place:
+def file_place(entry: FileEntry) -> FilePlace:
     """The place of the file in this entry. It stays the same when the file's index is rewritten."""
     return entry.partition, entry.bucket, entry.name
 

@@ -15,10 +15,10 @@ from orcidx.paimon_table.read.evolution import null_mask, own_offsets
 
 __all__ = ["in_char_form"]
 
-Form = Literal["stored", "padded", "trimmed"]
+CharForm = Literal["stored", "padded", "trimmed"]
 
 
-def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: Form) -> pa.RecordBatch:
+def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: CharForm) -> pa.RecordBatch:
     """Returns the batch with all CHAR values in this form. CHAR values in nested columns are changed, too. ``types``:
     the types of the columns in the table."""
     if form == "stored" or not any(types[name].contains("CHAR") for name in batch.schema.names):
@@ -30,7 +30,7 @@ def in_char_form(batch: pa.RecordBatch, types: Mapping[str, DataType], form: For
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
-def _formed(array: pa.Array, kind: DataType, form: Form) -> pa.Array:
+def _formed(array: pa.Array, kind: DataType, form: CharForm) -> pa.Array:
     if not kind.contains("CHAR"):
         return array
     if kind.root == "CHAR":
@@ -49,7 +49,7 @@ def _formed(array: pa.Array, kind: DataType, form: Form) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, keys, items, type=array.type, mask=mask)
 
 
-def _text(array: pa.Array, length: int, form: Form) -> pa.Array:
+def _text(array: pa.Array, length: int, form: CharForm) -> pa.Array:
     if form == "trimmed":
         return pc.ascii_rtrim(array, " ")
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from orcidx.errors import CorruptFile, FileGone, located
 from orcidx.paimon.data_types import TEXTS
 from orcidx.paimon_table.metadata.files import TableFiles
-from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry, Place, file_place
+from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, FilePlace, IndexEntry, file_place
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
 from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, decoded_partition, index_path
@@ -28,7 +28,7 @@ class FilePlaces:
         self._files = files
         self._schema = schema
         self._index_files = index_files
-        self._deletions: dict[Place, DeletionFile] | None = None
+        self._deletions: dict[FilePlace, DeletionFile] | None = None
         self._listed: dict[str, list[str]] | None = None
 
     def table_file(self, entry: FileEntry) -> TableFile:
@@ -75,9 +75,9 @@ class FilePlaces:
             )
         return found[0]
 
-    def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[Place, DeletionFile]:
+    def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[FilePlace, DeletionFile]:
         """The deletion vector of each data file, by the file's partition, bucket and name."""
-        found: dict[Place, DeletionFile] = {}
+        found: dict[FilePlace, DeletionFile] = {}
         for entry in entries:
             if entry.index_type != DELETION_VECTORS or not entry.deletion_ranges:
                 continue

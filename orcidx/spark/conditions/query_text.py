@@ -12,7 +12,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.extras import needed
 from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
 from orcidx.predicate.fold import Part, parts, rewritten
-from orcidx.spark.types.argument_types import Where
+from orcidx.spark.types.argument_types import SparkWhere
 
 __all__ = ["check_computed", "may_mean_otherwise", "parse_text"]
 
@@ -36,7 +36,7 @@ _ALIKE = frozenset(
 white space, and pyarrow's round rounds half to even."""
 
 
-def parse_text(where: Where) -> Predicate:
+def parse_text(where: SparkWhere) -> Predicate:
     """Parses a text like ``parse``, but with Spark's meaning: isnan(NULL) is false, so its negation is true for nulls.
 
     Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' was once executed with

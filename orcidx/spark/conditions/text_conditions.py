@@ -20,7 +20,7 @@ from orcidx.spark.conditions.floored_times import in_micros
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.sessions.spark_session import is_connect
-from orcidx.spark.types.argument_types import Where
+from orcidx.spark.types.argument_types import SparkWhere
 from orcidx.spark.types.spark_types import collated
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ class TextCondition:
         return PushedCondition(self.on_connect(schema), False, None)
 
 
-def as_in_spark(spark: SparkSession, where: Where, clock_zone: str, *, once: bool = False) -> Where | TextCondition:
+def as_in_spark(
+    spark: SparkSession, where: SparkWhere, clock_zone: str, *, once: bool = False
+) -> SparkWhere | TextCondition:
     """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged, and with Spark Connect
     every condition."""
     is_text = isinstance(where, str) and not is_connect(spark)

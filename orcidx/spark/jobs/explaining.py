@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import FILE_FIELDS
-from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
+from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, DirectoryQuestion, Pruned, assemble, examine
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_known_files
 from orcidx.index_directory.lookup import unused_notes
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
@@ -29,7 +29,7 @@ from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import reached
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of
-from orcidx.spark.types.argument_types import OnePath, Schema, Where
+from orcidx.spark.types.argument_types import OnePath, Schema, SparkWhere
 from orcidx.storage import Source, list_sources
 from orcidx.storage.secrets import with_secrets
 
@@ -49,7 +49,7 @@ _INDEX = ("index", "embedded", "indexes", "tail")
 def explain(
     spark: SparkSession,
     path: OnePath,
-    where: Where | None,
+    where: SparkWhere | None,
     *,
     columns: Sequence[str | Sequence[str]] | None = None,
     schema: Schema | None = None,
@@ -118,7 +118,7 @@ def explain(
     request = rows.request
     pruned = _pruned(store, listing, request)
     files = _asked(pruned, _constants(sources, rows))
-    question = _Examination(Question(request, store.folder), Counters())
+    question = _Examination(DirectoryQuestion(request, store.folder), Counters())
     task = FileJobTask(store.root, EXAMINED, question)
     if files.num_rows <= EXAMINED_FILES:
         found = pa.Table.from_batches(list(task(files.to_batches())), EXAMINED)
@@ -144,7 +144,7 @@ def _readable_first(sources: Sequence[Source]) -> list[Source]:
 
 @dataclass(frozen=True)
 class _Examination:
-    question: Question
+    question: DirectoryQuestion
     counters: Counters
 
     def __call__(self, source: Source, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -38,7 +38,7 @@ from orcidx.spark.jobs.file_jobs import TaskFailure, rows_of_tasks, weigh
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of
-from orcidx.spark.types.argument_types import TableName, Where
+from orcidx.spark.types.argument_types import SparkWhere, TableName
 from orcidx.spark.types.local_times import on_session_clock
 from orcidx.spark.types.spark_types import struct_of_paimon
 from orcidx.storage import Source
@@ -57,7 +57,7 @@ _ROWS = pa.schema([pa.field("pickled", pa.binary())])
 def rewrite_file_index(
     spark: SparkSession,
     table: TableName,
-    where: Where | None = None,
+    where: SparkWhere | None = None,
     spec: Spec | None = None,
     *,
     only_missing: bool = True,
@@ -119,7 +119,7 @@ def rewrite_file_index(
 def delete(
     spark: SparkSession,
     table: TableName,
-    where: Where | None = None,
+    where: SparkWhere | None = None,
     *,
     everything: bool = False,
     isolation: Literal["snapshot", "serializable"] = "snapshot",
@@ -254,7 +254,7 @@ def append(
     return result
 
 
-def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where | None:
+def _predicate(spark: SparkSession, table: Table, where: SparkWhere | None) -> SparkWhere | None:
     """Interprets a text as Spark does. Any other condition is returned unchanged."""
     if not isinstance(where, str):
         return where

@@ -20,16 +20,16 @@ from orcidx.spark.query.task_session import OfSession
 from orcidx.spark.sessions.case_rule import depends_on_case
 from orcidx.spark.sessions.catalog_tables import CatalogTable
 from orcidx.spark.sessions.orc_settings import CASE, INFERENCE
-from orcidx.spark.types.argument_types import Schema, Where
+from orcidx.spark.types.argument_types import Schema, SparkWhere
 from orcidx.spark.types.local_times import on_any_clock, on_session_clock
 from orcidx.storage import Source
 
 Reached: TypeAlias = Any
 """A text, a source, or a list of either."""
 
-__all__ = ["SPARK_OPTIONS", "TARGET_BYTES", "Format", "Query", "zoned_partitions"]
+__all__ = ["SPARK_OPTIONS", "TARGET_BYTES", "Query", "TableFormat", "zoned_partitions"]
 
-Format = Literal["orc", "paimon"]
+TableFormat = Literal["orc", "paimon"]
 
 TARGET_BYTES = 128 << 20
 """Stored bytes of a task, as in Spark's default (spark.sql.files.maxPartitionBytes)."""
@@ -60,10 +60,10 @@ class Query:
     path: Any
     at: Source | list[Source | str] | None = None
     columns: Sequence[Any] | None = None
-    where: Where | TextCondition | None = None
+    where: SparkWhere | TextCondition | None = None
     top: Sequence[Any] | None = None
     limit: int | None = None
-    format: Format | None = None
+    format: TableFormat | None = None
     schema: Schema | None = None
     retype: Any = None
     snapshot_id: int | None = None

@@ -21,12 +21,12 @@ from orcidx.scanner.file_scan import FileScan
 
 __all__ = ["columns_as_spelled", "depends_on_case", "unpruned_by_letters", "where_as_spelled"]
 
-Column = str | tuple[str, ...]
+ColumnName = str | tuple[str, ...]
 
 
 def columns_as_spelled(
     columns: Sequence[str | Sequence[str]] | None, schema: pa.Schema, *, case_sensitive: bool
-) -> tuple[Column, ...] | None:
+) -> tuple[ColumnName, ...] | None:
     """The columns, spelled as in the schema. Raises ``InvalidQuery`` for a column that the schema lacks."""
     if columns is None:
         return None
@@ -46,7 +46,7 @@ def where_as_spelled(where: Predicate, schema: pa.Schema, *, case_sensitive: boo
     return found
 
 
-def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: Sequence[str]) -> bool:
+def depends_on_case(where: Predicate | None, columns: Sequence[ColumnName], names: Sequence[str]) -> bool:
     """Whether the two case rules may find different columns for a name. This is possible if a name is not spelled as in
     the file, or if two names differ only in case."""
     paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionFiles", "access_notes", "access_problem", "reached", "shipped", "sources_in_session"]
 
-Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
+BatchTask: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
 """Schemes that orcidx reads by itself, even if Hadoop could read them."""
@@ -279,7 +279,7 @@ class _WithAccess:
     """For ``mapInArrow``: a function whose sources are in a session's file systems. It has the information that a task
     needs to reach the sources."""
 
-    function: Task
+    function: BatchTask
     token: str
     access: Broadcast[AccessByAuthority]
 
@@ -288,7 +288,7 @@ class _WithAccess:
         yield from self.function(batches)
 
 
-def shipped(function: Task, sources: object) -> Task:
+def shipped(function: BatchTask, sources: object) -> BatchTask:
     """Prepares the function for tasks that open ``sources`` or files below them.
 
     Raises ``Unsupported`` if it is known on the driver that tasks cannot reach the sources.

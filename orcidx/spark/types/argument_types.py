@@ -26,8 +26,8 @@ __all__ = [
     "Paths",
     "Schema",
     "SortBy",
+    "SparkWhere",
     "TableName",
-    "Where",
 ]
 
 OnePath: TypeAlias = str | os.PathLike[str]
@@ -37,7 +37,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Given: TypeAlias = str | Predicate | pc.Expression | Sequence[Any]
 """A condition in one of the forms that orcidx itself reads: SQL text, a predicate built with ``col``, a pyarrow
 Expression, or a DNF list."""
-Where: TypeAlias = "Given | Column"
+SparkWhere: TypeAlias = "Given | Column"
 """``Given``, or a Column of Spark."""
 Schema: TypeAlias = "StructType | pa.Schema | Mapping[str, Any] | str"
 """A schema: pyspark's, pyarrow's, Spark's JSON of a schema, or DDL text."""
