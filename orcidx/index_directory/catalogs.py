@@ -25,7 +25,7 @@ __all__ = ["Catalogs"]
 
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
-SMALL_CATALOGS = 8 << 20
+SMALL_CATALOGS_BYTES = 8 << 20
 """The places of indexes, and embedded indexes, are kept if the catalogs have at most this many bytes."""
 LONGEST_CHAIN = 1000
 """The maximum number of catalogs after the last complete catalog. Writers write a complete catalog long before this
@@ -135,7 +135,7 @@ class Catalogs:
         """Reads the columns ``names`` of some rows of ``listing``. The numbers of the rows must be ascending. ``names``
         are among ``INDEX_COLUMNS``."""
         size = sum(stored.version.size or 0 for stored in self.in_use)
-        if len(self.listing.files) <= ROWS_AT_ONCE and size <= SMALL_CATALOGS:
+        if len(self.listing.files) <= ROWS_AT_ONCE and size <= SMALL_CATALOGS_BYTES:
             # All rows are read and kept, because reading single rows takes 2 ms for each query.
             return self.read(files=INDEX_COLUMNS, columns=(), paths=False).files.select(names).take(pa.array(rows))
         with ExitStack() as opened:

@@ -6,7 +6,7 @@ Each row of the catalog is about one file. It says where the tail of this file i
 tail. A tail has all parts that are needed to open a file: the footer, the statistics of the stripes, and the footer of
 the last stripe. A stored tail is used only if the file still has the version that is in the catalog. If a stored tail
 cannot be read, the file's own tail is read. No tail is stored for a local file, for a file that one request reads
-completely, and for a tail longer than ``LONGEST_TAIL``.
+completely, and for a tail longer than ``LONGEST_TAIL_BYTES``.
 
 The name of an object is a digest of the object's content, so a job that runs again writes the same object. ``clean``
 deletes objects that no catalog names.
@@ -25,15 +25,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.orc.metadata import TAIL_REQUEST, FileTail
+from orcidx.orc.metadata import TAIL_REQUEST_BYTES, FileTail
 from orcidx.storage import RangeReader, Source
 from orcidx.storage.folder import Folder
 from orcidx.storage.kept_tails import KeptTail, share
 
-__all__ = ["LONGEST_TAIL", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "tail_bytes"]
+__all__ = ["LONGEST_TAIL_BYTES", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "tail_bytes"]
 
 TAILS = "tails"
-LONGEST_TAIL = 32 << 10
+LONGEST_TAIL_BYTES = 32 << 10
 """The maximum number of bytes of a stored tail. It is half of the bytes that one request for a tail reads (decision
 0070)."""
 TAIL_FIELDS = pa.schema(
@@ -45,14 +45,14 @@ object."""
 
 def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
     """The tail to store for an open file. The result is None if the file's tail is not stored."""
-    if source.kind == "path" or tail.size <= TAIL_REQUEST or not tail.footer.stripes:
+    if source.kind == "path" or tail.size <= TAIL_REQUEST_BYTES or not tail.footer.stripes:
         return None
     said = tail.postscript
     length = said.size + said.footer_length + said.metadata_length
     last = tail.footer.stripes[-1].footer_offset
-    if tail.size - last <= LONGEST_TAIL:
+    if tail.size - last <= LONGEST_TAIL_BYTES:
         length = max(length, tail.size - last)
-    if length > LONGEST_TAIL:
+    if length > LONGEST_TAIL_BYTES:
         return None
     return bytes(reader.read_ranges([(tail.size - length, length)])[0])
 
@@ -96,7 +96,7 @@ class TailPlaces:
         found: dict[int, KeptTail] = {}
         sources: dict[str, Source] = {}
         for file, (name, at, length, crc) in zip(known.tolist(), zip(*(column.to_pylist() for column in rows.columns))):
-            if None in (name, at, length, crc) or not (at >= 0 and 0 < length <= LONGEST_TAIL):
+            if None in (name, at, length, crc) or not (at >= 0 and 0 < length <= LONGEST_TAIL_BYTES):
                 continue
             if name not in sources:
                 sources[name] = self.folder.source(name)

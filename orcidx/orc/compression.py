@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_SIZE_LIMIT",
     "CHUNK_HEADER",
-    "METADATA_LIMIT",
+    "METADATA_LIMIT_BYTES",
     "Codec",
     "check_block_size",
     "decompressed_chunks",
@@ -51,7 +51,7 @@ ZSTD_MODULES = ("_zstd", "backports.zstd._zstd", "zstandard.backend_c", "zstanda
 """The modules that may contain libzstd, the fastest first. On x86-64 the libzstd of Python 3.14 (``_zstd``) and of
 ``backports.zstd`` has loops in assembly. The libzstd of ``zstandard`` has none and takes 8 to 18 % longer (decision
 0002)."""
-METADATA_LIMIT = 1 << 30
+METADATA_LIMIT_BYTES = 1 << 30
 """The most bytes of one piece of metadata after decompression, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
 
 
@@ -107,7 +107,7 @@ def check_block_size(block_size: int) -> int:
 
 
 def read_framed(
-    buffer: Buffer, codec: Codec | None, block_size: int, *, name: str, max_size: int = METADATA_LIMIT
+    buffer: Buffer, codec: Codec | None, block_size: int, *, name: str, max_size: int = METADATA_LIMIT_BYTES
 ) -> bytes:
     """Decompresses all chunks of ``buffer`` (footer, metadata, index stream) and returns them as one ``bytes`` object.
     If ``codec`` is ``None``, the bytes are returned unchanged.
@@ -155,12 +155,12 @@ class _Kept(threading.local):
 
 
 _KEPT = _Kept()
-LARGEST_KEPT = 1 << 18
+LARGEST_KEPT_BYTES = 1 << 18
 """The most bytes that are kept. The usual block sizes are 64 and 256 KiB."""
 
 
 def _scratch(size: int) -> memoryview:
-    if size > LARGEST_KEPT:
+    if size > LARGEST_KEPT_BYTES:
         return memoryview(bytearray(size))
     if len(_KEPT.room) < size:
         _KEPT.room = memoryview(bytearray(size))

@@ -20,7 +20,7 @@ from orcidx.orc.types import OrcType
 
 __all__ = ["Dictionaries", "StreamBuffers", "fetch_dictionaries"]
 
-READ_AHEAD = 1 << 20
+READ_AHEAD_BYTES = 1 << 20
 """How many bytes of each stream of a dictionary one request reads. It equals
 ``planner.dictionary_choice.LARGEST_DICTIONARY``."""
 
@@ -42,7 +42,7 @@ def fetch_dictionaries(
 ) -> Generator[Fetch, Any, Dictionaries]:
     """Reads the dictionaries of columns."""
     limits = stripe_limits(reader.stripes[stripe], options)
-    opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=limits)
+    opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD_BYTES, limits=limits)
     columns: list[DictionaryStrings | None] = []
     streams: dict[PlannedStream, tuple[int, StreamKind]] = {}
     for node in nodes:
@@ -54,7 +54,7 @@ def fetch_dictionaries(
                 streams.update(dict.fromkeys(opened.streams.sources(node.id, kind), (node.id, kind)))
     for source in streams:
         source.plan([(0, source.length)])
-    wanted = priming_request(list(streams), budget=2 * READ_AHEAD * len(nodes)) if streams else []
+    wanted = priming_request(list(streams), budget=2 * READ_AHEAD_BYTES * len(nodes)) if streams else []
     answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
     whole: StreamBuffers = {}
     for (source, piece), buffer in zip(wanted, answer, strict=True):

@@ -51,7 +51,7 @@ __all__ = [
     "read_tail",
 ]
 
-TAIL_REQUEST = 64 << 10
+TAIL_REQUEST_BYTES = 64 << 10
 """Bytes of the first request. Reading them takes less time than a round trip. The rest of a larger footer takes a
 second request (decision 0017)."""
 DEFAULT_BLOCK_SIZE = 256 << 10
@@ -289,8 +289,8 @@ def read_tail(
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail. Makes one request of ``TAIL_REQUEST`` bytes, and a second request if the footers are
-    larger.
+    """Reads and checks the tail. Makes one request of ``TAIL_REQUEST_BYTES`` bytes, and a second request if the footers
+    are larger.
 
     ``is_sound``: a function that returns True if the same types were checked before. They are then not checked again.
 
@@ -298,7 +298,7 @@ def read_tail(
     versions, and for more metadata than ``limits`` (or the default limits) allow.
     """
     with located(file=reader.name):
-        last, size = reader.read_tail(TAIL_REQUEST)
+        last, size = reader.read_tail(TAIL_REQUEST_BYTES)
         last = memoryview(last).cast("B")
         if size == 0:
             return _empty_file(reader.name)

@@ -17,9 +17,9 @@ from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, split_rows
 from orcidx.threads.tasks import Pool
 
-__all__ = ["ENCODERS", "SMALLEST_TASK", "ColumnEncoder", "batch_bytes"]
+__all__ = ["ENCODERS", "SMALLEST_TASK_BYTES", "ColumnEncoder", "batch_bytes"]
 
-SMALLEST_TASK = 64 << 10
+SMALLEST_TASK_BYTES = 64 << 10
 """A slice of fewer bytes of Arrow data is encoded without threads. Encoding such a slice takes less than a millisecond,
 and a thread starts only 50 us after it was notified."""
 
@@ -38,7 +38,7 @@ class ColumnEncoder:
         """Encodes a slice. ``pieces``: the parts of row groups in the slice. ``first_row``: the number of the slice's
         first row in the file, for messages. ``first_alone``: see ``split_rows``."""
         arrays = batch.columns
-        threads = pa.cpu_count() if self.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
+        threads = pa.cpu_count() if self.use_threads and batch_bytes(batch) > SMALLEST_TASK_BYTES else 1
         if threads > 1 and arrays:
             shares = threads if len(arrays) < 2 * threads and any(lanes.pays for lanes in self.lanes) else 1
             split = split_rows(pieces, first_alone=first_alone, shares=shares)

@@ -18,7 +18,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.chunks import OutStream
-from orcidx.orc_writer.column_encoding import ENCODERS, SMALLEST_TASK, ColumnEncoder, batch_bytes
+from orcidx.orc_writer.column_encoding import ENCODERS, SMALLEST_TASK_BYTES, ColumnEncoder, batch_bytes
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, StripeColumn, open_column_writer
 from orcidx.orc_writer.file_layout import StripeData
 from orcidx.orc_writer.framing import Framing
@@ -31,7 +31,7 @@ __all__ = ["StripeWriter"]
 SLICE_BYTES = 8 << 20
 """Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, and slices of 2 MiB 1.11
 times. Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
-SMALLEST_SLICE = 4 << 10
+SMALLEST_SLICE_BYTES = 4 << 10
 """The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
 
 
@@ -104,7 +104,7 @@ class StripeWriter:
         if batch.num_rows < 2:
             return int(batch.num_rows)
         left = max(self._most - self.held, self._most // 16) // 2  # bytes in unfinished chunks count twice
-        limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4, left))
+        limit = max(SMALLEST_SLICE_BYTES, min(SLICE_BYTES, self._most // 4, left))
         rows: int = batch.num_rows
         while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
             rows = max(1, min(rows * limit // size, rows - 1))
@@ -135,7 +135,7 @@ class StripeWriter:
 
     def _finish_columns(self) -> list[StripeColumn]:
         """Compresses the last chunks of each column. In a wide table these are most of the chunks."""
-        threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
+        threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK_BYTES else 1
         done: dict[int, StripeColumn] = {}
 
         def finish(numbers: range) -> None:

@@ -17,10 +17,10 @@ from orcidx.paimon.roaring import read_bitmap
 
 __all__ = ["Body", "IndexSource", "checked_rows", "is_within", "rows_of"]
 
-WHOLE_BELOW = 64 << 10
+WHOLE_BELOW_BYTES = 64 << 10
 """An index of fewer bytes is read whole, because a round trip costs as much as reading one or two megabytes (decision
 0017)."""
-FIRST_READ = 16 << 10
+FIRST_READ_BYTES = 16 << 10
 """The number of bytes in the first read of a larger index."""
 
 
@@ -96,7 +96,7 @@ class Body:
         return [front[o : o + n] if o + n <= known else next(rest) for o, n in ranges]
 
     def _ahead(self) -> int:
-        return self.available if self.available <= WHOLE_BELOW else FIRST_READ
+        return self.available if self.available <= WHOLE_BELOW_BYTES else FIRST_READ_BYTES
 
     def all(self) -> memoryview:
         """Every byte."""

@@ -12,7 +12,7 @@ from orcidx.orc.reader import OpenStripe
 from orcidx.orc.stripe_streams import PlannedStream, planned_bytes, priming_request
 from orcidx.storage.ranges import over_read_bytes
 
-__all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
+__all__ = ["LOCAL_PIECE_BYTES", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
 """At most this many bytes of other columns are fetched from a remote file together with the predicate's columns,
@@ -21,16 +21,16 @@ JOINED_OVER_READ_BYTES = 4 << 20
 """The other columns are fetched together with the predicate's columns only if at most this many bytes between the
 ranges are also read."""
 
-SMALLEST_PIECE = 64 << 10
-LARGEST_PIECE = 1 << 19
+SMALLEST_PIECE_BYTES = 64 << 10
+LARGEST_PIECE_BYTES = 1 << 19
 """The minimum and the maximum number of bytes of one stream that are fetched at a time, if a stripe is too large to be
 fetched completely."""
 
-LOCAL_PIECE = 1 << 18
+LOCAL_PIECE_BYTES = 1 << 18
 LOCAL_BYTES = 1 << 20
 """The maximum number of bytes of one stream of a local file that are read at a time. A piece may have more than
-``LOCAL_PIECE`` bytes only if the pieces of all columns together have at most ``LOCAL_BYTES`` bytes. Small pieces stay
-in the processor's cache, which saves more time than fewer reads. If a column is read alone, its pieces may have
+``LOCAL_PIECE_BYTES`` bytes only if the pieces of all columns together have at most ``LOCAL_BYTES`` bytes. Small pieces
+stay in the processor's cache, which saves more time than fewer reads. If a column is read alone, its pieces may have
 ``LOCAL_BYTES`` bytes, because threads share the chunks of one piece (docs/decisions/0060)."""
 
 DataSteps = Generator[Fetch | Pending, Sequence[object] | None, None]
@@ -39,10 +39,10 @@ DataSteps = Generator[Fetch | Pending, Sequence[object] | None, None]
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
     """Returns the number of bytes of one stream to fetch at a time. With this number, the pieces of all columns
     together stay within the budget."""
-    largest = LARGEST_PIECE
+    largest = LARGEST_PIECE_BYTES
     if is_local:
-        largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
-    return max(SMALLEST_PIECE, min(largest, options.io_bytes // (4 * max(1, columns))))
+        largest = max(LOCAL_PIECE_BYTES, LOCAL_BYTES // max(1, columns))
+    return max(SMALLEST_PIECE_BYTES, min(largest, options.io_bytes // (4 * max(1, columns))))
 
 
 @dataclass

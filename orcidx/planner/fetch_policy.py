@@ -29,7 +29,7 @@ STRIPE_REQUESTS = 4
 """The number of requests for each stripe that the statistics of the file and the stripe do not rule out."""
 FOOTERS_AHEAD = 8
 """The number of stripes whose footers are read together. Footers are small."""
-LARGEST_INDEX = 4 << 20
+LARGEST_INDEX_BYTES = 4 << 20
 """The maximum number of bytes of an index section that is read completely with the footer. Larger sections are read
 stream by stream after the footer. For small sections, unneeded bytes take less time than further requests and a second
 wait. All sections together stay within a quarter of ``io_bytes``."""
@@ -110,7 +110,7 @@ class StripeRequests:
         beside = after in alive and after not in self._coming
         for place, one in enumerate([*stripes, after] if beside else stripes):
             size = 0 if one in self._indexes else self._reader.stripes[one].index_length
-            if not 0 < size <= LARGEST_INDEX:
+            if not 0 < size <= LARGEST_INDEX_BYTES:
                 continue
             if size > left:
                 return (stripes[:place], indexed) if place else (stripes, indexed)

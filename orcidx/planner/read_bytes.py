@@ -11,8 +11,8 @@ It reads these tails, footers and indexes again, even if they are in memory. The
 planned bytes by at most the following over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
-  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the bytes of
-  its indexes are counted, and also the bytes of the dictionaries that were read before.
+  ``SMALL_STRIPE_BYTES`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the
+  bytes of its indexes are counted, and also the bytes of the dictionaries that were read before.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``). This holds for ranges of data. An explanation reads the
   footers and indexes of a remote file in the same requests as a scan, so it counts the bytes between them.

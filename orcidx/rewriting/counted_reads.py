@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from orcidx.errors import StorageError
 from orcidx.storage import RangeReader
 from orcidx.storage.given import ReaderAtHand
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE_BYTES
 from orcidx.storage.ranges import ByteRange, check_inside
 
 __all__ = ["CountedReads"]
@@ -34,7 +34,7 @@ class CountedReads(ReaderAtHand):
 
     def whole(self) -> memoryview | None:
         """All bytes of a small file. They are read at the first call. None for a larger file."""
-        if self._whole is None and self._size <= SMALL_FILE:
+        if self._whole is None and self._size <= SMALL_FILE_BYTES:
             (self._whole,) = super().read_ranges([(0, self._size)])
         return self._whole
 

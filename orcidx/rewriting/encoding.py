@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SinkFile", "encode_rows"]
 
-ORDERED_BLOCK = 1 << 16
+ORDERED_BLOCK_BYTES = 1 << 16
 """The maximum size of a compressed chunk when rows are put in an order. With small chunks a lookup reads little. A
 chunk of this size holds about 10,000 numbers. A row group of 10,000 packed numbers takes only a twelfth of a chunk of
 256 KiB. With this size a lookup that reads six columns plans 0.69 MB instead of 1.33 MB, and the file is 1.014 times as
@@ -156,7 +156,7 @@ def _write_options(plan: RewritePlan, request: RewriteRequest, schema: pa.Schema
     blooms = [name for name in plan.bloom_names if name in known]
     block = min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1)
     if request.order and "compression_block_size" not in request.given:
-        block = min(block, ORDERED_BLOCK)
+        block = min(block, ORDERED_BLOCK_BYTES)
     return replace(
         options,
         compression=plan.compression,

@@ -16,9 +16,9 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
 from orcidx.orc.statistics import stripe_statistics
 from orcidx.orc.types import OrcType
-from orcidx.scanner.small_stripes import SMALL_STRIPE
+from orcidx.scanner.small_stripes import SMALL_STRIPE_BYTES
 from orcidx.spellings import counted, size_text
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE_BYTES
 
 __all__ = ["READS_MORE", "LookupCost", "growth_causes"]
 
@@ -53,7 +53,7 @@ def growth_causes(
     old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCost, now: LookupCost
 ) -> Iterator[str]:
     """Says what has changed for the worse in the files, as far as it affects a lookup by this column."""
-    if new.tail.size <= SMALL_FILE:
+    if new.tail.size <= SMALL_FILE_BYTES:
         yield "a file of this size is read completely"
         return
     before, after = _depth(old, column), _depth([new], column)
@@ -71,8 +71,8 @@ def growth_causes(
             f", before up to {size_text(chunks[0])}" if chunks[0] else ", and before, streams were not compressed"
         )
     sizes = _stripe_bytes(old), _stripe_bytes([new])
-    if now.requests > REQUESTS_MORE * was.requests and sizes[0] <= SMALL_STRIPE < sizes[1]:
-        yield f"stripes of up to {size_text(SMALL_STRIPE)} are read by one request, and larger stripes by several"
+    if now.requests > REQUESTS_MORE * was.requests and sizes[0] <= SMALL_STRIPE_BYTES < sizes[1]:
+        yield f"stripes of up to {size_text(SMALL_STRIPE_BYTES)} are read by one request, and larger stripes by several"
     stripes = len(_stripes(old)), len(_stripes([new]))
     if stripes[1] > REQUESTS_MORE * stripes[0]:
         yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"

@@ -40,7 +40,7 @@ from orcidx.storage.sources import describe_target
 
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
-SORT_MEMORY = 1 << 30
+SORT_MEMORY_BYTES = 1 << 30
 """The default of ``sort_memory``: the maximum number of bytes that are sorted in memory. If the rows have more bytes,
 DuckDB sorts them."""
 _NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
@@ -131,7 +131,7 @@ def rewrite(
     verify: bool = True,
     overwrite: bool = False,
     dry_run: bool = False,
-    sort_memory: int = SORT_MEMORY,
+    sort_memory: int = SORT_MEMORY_BYTES,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,

@@ -26,7 +26,7 @@ from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import top_note
 from orcidx.spellings import counted
 from orcidx.storage import RangeReader
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE_BYTES
 
 __all__ = ["explain_file", "explain_files", "gone_file"]
 
@@ -126,7 +126,7 @@ def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies
 
 def _is_small(file: FileExplanation, job: FileJob) -> bool:
     """Whether the scan reads a small local file."""
-    return job.source.kind == "path" and 0 < file.read_bytes == file.size <= SMALL_FILE
+    return job.source.kind == "path" and 0 < file.read_bytes == file.size <= SMALL_FILE_BYTES
 
 
 def _read_small(files: Iterable[FileExplanation], jobs: Iterable[FileJob]) -> Iterator[FileExplanation]:
@@ -139,7 +139,7 @@ def _read_small(files: Iterable[FileExplanation], jobs: Iterable[FileJob]) -> It
             yield file
             continue
         read = min(last, file.size)
-        last = TAIL_BYTES if file.reasons else SMALL_FILE
+        last = TAIL_BYTES if file.reasons else SMALL_FILE_BYTES
         yield replace(file, read_bytes=read if file.reasons or read == file.size else read + file.size)
 
 

@@ -29,7 +29,7 @@ from orcidx.orc.reader import OpenStripe, stripe_limits
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, stripe_statistics
 from orcidx.orc.types import OrcType, row_bytes
-from orcidx.planner.data_fetches import LOCAL_PIECE
+from orcidx.planner.data_fetches import LOCAL_PIECE_BYTES
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import BoundLeaf, BoundPredicate, Op
 from orcidx.predicate.fold import fold, parts
@@ -146,7 +146,7 @@ class RangeUnits:
     ) -> Iterator[pa.RecordBatch]:
         scan, plan = self.scan, self.scan.columns.plan
         limits = stripe_limits(scan.reader.stripes[stripe], scan.options)
-        opened = OpenStripe(scan.reader, stripe, index=index, read_ahead=LOCAL_PIECE, limits=limits)
+        opened = OpenStripe(scan.reader, stripe, index=index, read_ahead=LOCAL_PIECE_BYTES, limits=limits)
         options = [*plan.predicate_options, *(plan.output_options[place] for place in plan.rest)]
         exact = [*plan.exact_times, *(False for _ in plan.rest)]
         readers = []

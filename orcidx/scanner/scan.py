@@ -70,7 +70,7 @@ TABLE_ROWS = 1 << 20
 half as many rows, reading takes up to 20 % longer. With twice as many rows, strings and lists are slow, because Arrow's
 pool is too small to reuse their buffers."""
 
-LARGE_CHUNK = 1 << 15
+LARGE_CHUNK_BYTES = 1 << 15
 """A batch of at least this many rows becomes a chunk of a table and is not joined with other batches. With a condition,
 joining batches would copy all rows."""
 
@@ -236,7 +236,7 @@ class Scan(RequestNarrowing, ArrowStream):
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
-        large = LARGE_CHUNK if request.wanted_as != "batches" else None
+        large = LARGE_CHUNK_BYTES if request.wanted_as != "batches" else None
         size, most = options.batch_size, options.batch_bytes
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None

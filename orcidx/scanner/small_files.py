@@ -34,7 +34,7 @@ from orcidx.scanner.opened_file import opened_file, rows_that_match
 from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE_BYTES
 from orcidx.storage.local_file import read_small
 
 __all__ = ["SmallFiles", "SmallRows"]
@@ -78,7 +78,7 @@ class SmallReads:
 
     def read(self, path: str) -> tuple[bytes, int, int] | None:
         """See ``read_small``."""
-        found = read_small(path, SMALL_FILE, self.last)
+        found = read_small(path, SMALL_FILE_BYTES, self.last)
         if found is not None:
             data, size, mtime = found
             self._metrics.requests += 1
@@ -99,7 +99,7 @@ class SmallFiles:
         self._decoding = StageTimer(metrics.seconds, "decode")
         self._tails_alone = tails_alone
         whole = is_only or (request.where is None and not tails_alone)
-        self.reads = SmallReads(metrics, SMALL_FILE if whole else TAIL_BYTES)
+        self.reads = SmallReads(metrics, SMALL_FILE_BYTES if whole else TAIL_BYTES)
         self._limits = MetadataLimits.of(options)
         self._plan: tuple[bytes, SchemaPlan] | None = None
         self._filter: tuple[SchemaPlan, SmallFilter | None] | None = None
@@ -114,7 +114,7 @@ class SmallFiles:
             return None
         self._tries -= 1
         reader = None if job.opened is None else job.opened()
-        if reader is not None and reader.tail.size > SMALL_FILE:
+        if reader is not None and reader.tail.size > SMALL_FILE_BYTES:
             return self._take_large(reader, job)
         with self._opening:
             file = self._read(reader, job)
@@ -253,7 +253,7 @@ class SmallFiles:
         under = self._filter[1]
         if under is None or not under.takes(file, self._request):
             return None
-        self.reads.last = SMALL_FILE
+        self.reads.last = SMALL_FILE_BYTES
         if len(file.data) != file.size:
             return None
         work = ScanMetrics()

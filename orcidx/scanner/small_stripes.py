@@ -41,11 +41,11 @@ HeldBytes = tuple[int, memoryview]
 """The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
 
 
-SMALL_STRIPE = 1 << 20
+SMALL_STRIPE_BYTES = 1 << 20
 """The most bytes of a local stripe that is read by one call instead of one read for each stream. This is done only if
 the whole stripe is wanted."""
 
-SINGLE_THREADED = 1 << 20
+SINGLE_THREADED_BYTES = 1 << 20
 """The most Arrow bytes of a stripe of many rows that is decoded by one call, although there are several threads. Column
 readers decompress the chunks of a larger stripe in several threads."""
 
@@ -69,7 +69,7 @@ def held_stripe(
 
 def is_one_read(reader: OrcReader, columns: Sized, stripe: StripeInformation) -> bool:
     """Whether the bytes of a local stripe are read by one call if all its rows are wanted. See ``held_stripe``."""
-    small = 0 < stripe.footer_offset - stripe.offset <= SMALL_STRIPE
+    small = 0 < stripe.footer_offset - stripe.offset <= SMALL_STRIPE_BYTES
     return small and len(columns) >= reader.tail.columns - 1
 
 
@@ -84,7 +84,7 @@ def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOp
     width = plan.at_once.recipe.row_bytes
     if width is None or stripe.rows * width > RowWidth.share * options.batch_bytes:
         return False
-    few = stripe.rows * width <= SINGLE_THREADED or not options.use_threads
+    few = stripe.rows * width <= SINGLE_THREADED_BYTES or not options.use_threads
     return few or thread_count(use_threads=True) == 1
 
 
@@ -126,7 +126,7 @@ def arrays_at_once(
     shifted = facts.hybrid_calendar and wanted.options[0].calendar == "proleptic"
     allowance = Allowance(most, held=held_bytes(information, options))
     arguments = source, footer, rows, open_codec(facts.compression), facts.block_size
-    large = information.footer_offset - information.offset > SMALL_STRIPE
+    large = information.footer_offset - information.offset > SMALL_STRIPE_BYTES
     if large and recipe.others:
         return None
     piece = 0

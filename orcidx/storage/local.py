@@ -50,7 +50,7 @@ _LARGEST_READ = 1 << 30
 """The most bytes of one read. Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call
 on every system."""
 _NANOS_PER_SECOND = 1_000_000_000
-SMALL_FILE = 256 << 10
+SMALL_FILE_BYTES = 256 << 10
 """A file of at most this many bytes is read completely together with its tail. All later reads then use memory."""
 _HAS_PREADV = hasattr(os, "preadv")
 # O_NONBLOCK is set because opening a named pipe must not wait for a writer. The flag has no effect on a regular file.
@@ -127,7 +127,7 @@ class LocalReader(ReaderAtHand):
 
     def whole(self) -> memoryview | None:
         """All bytes of a small file. They are read at the first call. None for a larger file or a mapped file."""
-        if self._whole is None and self._size <= SMALL_FILE and self._map is None:
+        if self._whole is None and self._size <= SMALL_FILE_BYTES and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
             # ``LocalFile.read`` also checks whether the file has changed.
             if self._local_file is not None and self._local_file.read(0, data):

@@ -13,7 +13,7 @@ from indexed_directory import index_here
 
 import orcidx
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.storage.local import SMALL_FILE, LocalReader
+from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader
 
 ROWS = 30_000
 
@@ -34,7 +34,7 @@ def test_reads_of_indexes_are_counted(
             }
         )
         orcidx.write_table(table, tmp_path / f"{number}.orc")
-        assert (tmp_path / f"{number}.orc").stat().st_size > SMALL_FILE
+        assert (tmp_path / f"{number}.orc").stat().st_size > SMALL_FILE_BYTES
     index_here(tmp_path, {"bitmap": {"city": {}}, "bloom-filter": {"key": {}}}, embedded_bytes=embedded)
     time.sleep(0.2)  # tails of files that were just written are not kept in memory
     readers: list[LocalReader] = []

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from orcidx import paimon
-from orcidx.paimon.body import FIRST_READ, Body
+from orcidx.paimon.body import FIRST_READ_BYTES, Body
 from orcidx.storage import open_reader
 
 ROWS = 300_000
@@ -48,11 +48,11 @@ def test_a_value_of_a_bitmap_takes_one_block_and_one_bitmap(column: pa.Array) ->
     index, source, built = remote("bitmap", column, {})
     assert len(source.data) > 1_000_000
     assert len(source.asked) == 1  # the first bytes, which contain the head
-    assert source.asked[0] == [(0, FIRST_READ)]
+    assert source.asked[0] == [(0, FIRST_READ_BYTES)]
     verdict = index.evaluate("eq", [77_777])
     assert verdict == built.evaluate("eq", [77_777])
     assert [len(ranges) for ranges in source.asked] == [1, 1, 1]  # one range each: first bytes, block, bitmap
-    assert source.bytes_asked < FIRST_READ + (16 << 10) + 100
+    assert source.bytes_asked < FIRST_READ_BYTES + (16 << 10) + 100
     index.evaluate("eq", [77_778])
     assert len(source.asked) <= 4  # the block is cached
     many = list(range(1, 100_000, 1000))
@@ -68,7 +68,7 @@ def test_a_value_of_a_range_bitmap_takes_one_chunk_and_the_slices(column: pa.Arr
     asked = source.bytes_asked
     dictionary = len(index._dictionary.keys()) * 4
     slices = sum(len(piece) for piece in stored_slices(index))
-    assert asked < FIRST_READ + slices + dictionary / 4 + (8 << 10)
+    assert asked < FIRST_READ_BYTES + slices + dictionary / 4 + (8 << 10)
 
 
 def stored_slices(index: Any) -> list[bytes]:
@@ -98,7 +98,7 @@ def test_version_1_reads_its_head_and_one_bitmap(column: pa.Array) -> None:
     index, source, built = remote("bitmap", column, {"version": 1})
     assert index.evaluate("eq", [77_777]) == built.evaluate("eq", [77_777])
     head = 10 + 4 + len(index._layout.entries().offsets) * 8
-    assert source.bytes_asked < FIRST_READ + head + 100
+    assert source.bytes_asked < FIRST_READ_BYTES + head + 100
 
 
 def test_text_heads_of_unknown_size_are_read_in_growing_steps() -> None:

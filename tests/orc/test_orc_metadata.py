@@ -94,7 +94,7 @@ def test_every_stripe_of_the_examples_adds_up(golden_orc: Path) -> None:
 def test_user_metadata_larger_than_the_first_request(golden_orc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (golden_orc / "TestOrcFile.metaData.orc").read_bytes()
     for first, requests in ((1 << 16, 1), (300, 2), (1 << 14, 2)):
-        monkeypatch.setattr(metadata, "TAIL_REQUEST", first)
+        monkeypatch.setattr(metadata, "TAIL_REQUEST_BYTES", first)
         reader = Bytes(data)
         tail = read_tail(reader)
         assert len(tail.footer.user_metadata["big"]) == 40000
@@ -125,7 +125,7 @@ def test_magic_at_the_head_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     tail = tail_of(data)
     assert (tail.format_version, tail.postscript.version) == ("0.11", ())
     reader = Bytes(b"ORC" + b"\0" * 400 + data[3:])
-    monkeypatch.setattr(metadata, "TAIL_REQUEST", 300)
+    monkeypatch.setattr(metadata, "TAIL_REQUEST_BYTES", 300)
     assert len(read_tail(reader).footer.types) == 2
     assert (0, 64) in reader.requests
     with pytest.raises(CorruptFile, match="not an ORC file"):

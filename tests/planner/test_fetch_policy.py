@@ -10,7 +10,7 @@ import pytest
 
 from orcidx import ReadOptions
 from orcidx.fetching.drive import Fetch
-from orcidx.planner.fetch_policy import FOOTERS_AHEAD, LARGEST_INDEX, STRIPE_REQUESTS, StripeRequests
+from orcidx.planner.fetch_policy import FOOTERS_AHEAD, LARGEST_INDEX_BYTES, STRIPE_REQUESTS, StripeRequests
 
 FOOTER = 100
 DATA = 50_000
@@ -98,7 +98,7 @@ def test_footers_of_the_next_stripes_come_with_their_indexes_and_that_of_the_str
 
 
 def test_large_indexes_are_left_to_be_read_stream_by_stream() -> None:
-    lengths = [LARGEST_INDEX, LARGEST_INDEX + 1, 0, 5]
+    lengths = [LARGEST_INDEX_BYTES, LARGEST_INDEX_BYTES + 1, 0, 5]
     assert Run(lengths).decide(0, range(4)) == [of(range(4), [0, 3])]
 
 

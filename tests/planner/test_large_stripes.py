@@ -18,7 +18,7 @@ from range_server import RangeServer
 import orcidx
 from orcidx import col
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.metadata import TAIL_REQUEST
+from orcidx.orc.metadata import TAIL_REQUEST_BYTES
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.orc.reader import OrcReader
 from orcidx.planner import fetch_policy
@@ -94,7 +94,7 @@ class Bytes:
     def most(self, pruned: int, left: list[int], asked: list[str]) -> int:
         names = self._reader.root.names
         ids = {self._reader.root.children[names.index(name)].id for name in asked}
-        total = TAIL_REQUEST + OVER_READ
+        total = TAIL_REQUEST_BYTES + OVER_READ
         total += pruned * max(one.index_length + one.footer_length for one in self._reader.stripes)
         for stripe in left:
             total += self._reader.stripes[stripe].data_length
@@ -146,7 +146,7 @@ def test_four_requests_for_smaller_and_larger_stripes(stripe_bytes: int) -> None
 
 def test_four_requests_with_large_bloom_filters(large: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index sections are too large to be fetched whole. One request fetches the row indexes and bloom filters."""
-    monkeypatch.setattr(fetch_policy, "LARGEST_INDEX", 1 << 10)
+    monkeypatch.setattr(fetch_policy, "LARGEST_INDEX_BYTES", 1 << 10)
     with RangeServer({"a.orc": large.data}) as server:
         for where, expression, columns in large.questions():
             forget_metadata()

@@ -169,7 +169,7 @@ def as_if_large() -> Iterator[None]:
     """Makes orcidx read small files as it reads large ones. Cursors read the columns, values are decoded ahead, and
     several stripes are read at the same time. Range conditions are tested while values are decoded."""
     with (
-        mock.patch.object(local, "SMALL_FILE", 0),
+        mock.patch.object(local, "SMALL_FILE_BYTES", 0),
         mock.patch.object(column_group, "MANY_ROWS", 1),
         mock.patch.object(stripes_together, "LEAST_ROWS", 1),
         mock.patch.object(decode_ahead, "FEW_VALUES", 0),

@@ -21,7 +21,7 @@ from range_server import RangeServer
 
 import orcidx
 from orcidx import col
-from orcidx.orc.metadata import TAIL_REQUEST
+from orcidx.orc.metadata import TAIL_REQUEST_BYTES
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.storage import RecordingReader, open_reader
 
@@ -130,7 +130,7 @@ def check_lookups(path: Path) -> None:
         with orcidx.open(reader) as file, file.scan(where=col(name) == key).to_batches() as batches:
             assert sum(batch.num_rows for batch in batches) == len(truth.rows)
         tails = [kind for kind, _ in reader.asked].count("tail")
-        must = tails * max(TAIL_REQUEST, layout.tail) + truth.bytes(kept.__getitem__, bloom=name in BLOOMS)
+        must = tails * max(TAIL_REQUEST_BYTES, layout.tail) + truth.bytes(kept.__getitem__, bloom=name in BLOOMS)
         assert batches.metrics.bytes_read <= 1.05 * must, (name, key, batches.metrics.bytes_read, must)
         if not len(truth.rows):
             assert not [one for one in reader.ranges if any(overlap(one, stripe.data) for stripe in layout.stripes)]
@@ -199,7 +199,7 @@ def check_requests(path: Path) -> None:
             for columns in (None, ["l_orderkey", "l_partkey", "l_shipdate"]):
                 work = count_work(server, where, columns)
                 assert work.requests <= 2 + 4 * len(work.left) + work.alive - len(work.left), (where, work)
-                most = TAIL_REQUEST + 4 * MIB + work.alive * (index + 1000)
+                most = TAIL_REQUEST_BYTES + 4 * MIB + work.alive * (index + 1000)
                 for stripe in work.left:
                     streams = layout.stripes[stripe].streams
                     most += layout.stripes[stripe].data[1]

@@ -17,7 +17,7 @@ import orcidx
 from orcidx import col
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.metadata import TAIL_REQUEST
+from orcidx.orc.metadata import TAIL_REQUEST_BYTES
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.storage import RecordingReader, open_reader
 
@@ -125,9 +125,9 @@ def test_a_point_lookup_reads_the_chunks_of_its_row_group_and_little_more(big: P
     assert len(groups) <= 2
     size, count = needed(big, {0: groups})
     tails = [kind for kind, _ in reader.asked].count("tail")  # 0 if the tail is cached
-    must = tails * TAIL_REQUEST + footer + index_bytes(big, {name}) + size
+    must = tails * TAIL_REQUEST_BYTES + footer + index_bytes(big, {name}) + size
     assert metrics.bytes_read <= 1.05 * must, (metrics.bytes_read, must)
-    data = metrics.bytes_read - tails * TAIL_REQUEST - index_bytes(big, {name})  # assumes that no index is cached
+    data = metrics.bytes_read - tails * TAIL_REQUEST_BYTES - index_bytes(big, {name})  # assumes that no index is cached
     assert data < big.stat().st_size / 4
     assert metrics.chunks_decompressed <= count
     assert metrics.row_groups_kept == len(groups)
@@ -185,7 +185,7 @@ def test_a_lookup_in_the_file_that_spark_wrote() -> None:
     assert rows.equals(expected)
     size, count = needed(DEMO, {0: [group.row_group for group in groups if group.kept]})
     assert metrics.chunks_decompressed <= count
-    tail = min(TAIL_REQUEST, DEMO.stat().st_size)
+    tail = min(TAIL_REQUEST_BYTES, DEMO.stat().st_size)
     assert metrics.bytes_read <= 1.05 * (tail + footer + index_bytes(DEMO, {"l_orderkey"}) + size)
 
 

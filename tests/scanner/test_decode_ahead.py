@@ -34,8 +34,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(decode_ahead, "FEW_VALUES", 0)
     monkeypatch.setattr(decode_ahead, "LEAST_RESERVED_BYTES", 1000)
-    monkeypatch.setattr(local, "SMALL_FILE", 0)
-    monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0)
+    monkeypatch.setattr(local, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(small_stripes, "SMALL_STRIPE_BYTES", 0)
     before = pa.cpu_count()
     yield
     pa.set_cpu_count(before)
@@ -119,7 +119,7 @@ QUERIES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("name", ["key", "noise", "text", "struct"])
 def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for limit in ("SMALLEST_PIECE", "LOCAL_PIECE", "LOCAL_BYTES"):
+    for limit in ("SMALLEST_PIECE_BYTES", "LOCAL_PIECE_BYTES", "LOCAL_BYTES"):
         monkeypatch.setattr(data_fetches, limit, 3000)
     for batch_size in (70, 400, 2000):
         same_for_all(path, columns=[name], batch_size=batch_size)

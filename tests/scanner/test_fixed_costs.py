@@ -22,7 +22,7 @@ from orcidx.orc.metadata_cache import PLANS, forget_metadata
 from orcidx.planner import schema_plan
 from orcidx.scanner.file_evidence import FileEvidence
 from orcidx.scanner.file_scan import FileScan
-from orcidx.storage.local import SMALL_FILE, LocalReader
+from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader
 
 FILES = 20
 ROWS = 100
@@ -192,7 +192,7 @@ def test_a_small_file_is_one_read(folder: Path, tmp_path: Path) -> None:
     assert (batches.metrics.requests, batches.metrics.bytes_read) == (1, (folder / "03.orc").stat().st_size)
     large = tmp_path / "large.orc"
     orc.write_table(pa.table({"x": list(range(60_000)), "y": [i * 0.37 for i in range(60_000)]}), large)
-    assert large.stat().st_size > SMALL_FILE
+    assert large.stat().st_size > SMALL_FILE_BYTES
     batches = orcidx.scan(str(large), ["x"]).to_batches()
     assert sum(batch.num_rows for batch in batches) == 60_000
     assert batches.metrics.bytes_read < large.stat().st_size

@@ -20,7 +20,7 @@ from orcidx.orc.compression import CHUNK_HEADER
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.predicate.fold import leaves
 from orcidx.storage import RecordingReader, open_reader
-from orcidx.storage.local import SMALL_FILE, LocalReader, hold
+from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader, hold
 
 SCANS = int(os.environ.get("ORCIDX_READ_BYTES_SCANS", "24"))
 ROWS = 24_000
@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         paths.append(folder / f"{number}.orc")
         options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"], **form}
         orcidx.write_table(table, paths[-1], **options)
-        assert paths[-1].stat().st_size > SMALL_FILE
+        assert paths[-1].stat().st_size > SMALL_FILE_BYTES
     # The tail of a file that was just written is read twice, because the file may have changed.
     time.sleep(0.2)
     return paths
@@ -308,7 +308,7 @@ def test_reads_of_a_small_file_are_counted(tmp_path: Path, rows: int, where: str
     table = pa.table({"id": rng.permutation(rows), "x": rng.random(rows)})
     orcidx.write_table(table, path, compression="uncompressed", row_index_stride=5000)
     size = path.stat().st_size
-    assert size < SMALL_FILE
+    assert size < SMALL_FILE_BYTES
     found: list[tuple[int, int]] = []
     for _ in range(2):  # in the first round, modules are imported
         forget_metadata()

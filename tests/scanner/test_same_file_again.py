@@ -17,7 +17,7 @@ import pytest
 
 import orcidx
 from orcidx.scanner.file_scan import FileScan
-from orcidx.storage.local import SMALL_FILE, LocalReader
+from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader
 
 
 def test_a_file_is_read_as_often_as_it_is_named(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def _keys(path: Path, rows: int = 120_000) -> pa.Table:
     numbers = np.random.default_rng(rows)
     table = pa.table({"k": numbers.permutation(rows), "v": numbers.random(rows)})
     orcidx.write_table(table, path, stripe_size=1 << 18)
-    assert path.stat().st_size > SMALL_FILE
+    assert path.stat().st_size > SMALL_FILE_BYTES
     while LocalReader(str(path)).identity is None:
         time.sleep(0.02)
     return table

@@ -218,7 +218,11 @@ def test_damage_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generato
 @pytest.fixture
 def by_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes files and stripes of any size too large to be read at once."""
-    for module, name in ((local, "SMALL_FILE"), (small_files, "SMALL_FILE"), (small_stripes, "SMALL_STRIPE")):
+    for module, name in (
+        (local, "SMALL_FILE_BYTES"),
+        (small_files, "SMALL_FILE_BYTES"),
+        (small_stripes, "SMALL_STRIPE_BYTES"),
+    ):
         monkeypatch.setattr(module, name, 0)
 
 
@@ -264,7 +268,7 @@ def test_threads_share_a_stripe_of_bytes_that_is_large(
     table = columns(rng, nulls=True)
     data = written(table, "pyarrow", compression="zstd")
     for large, calls in ((False, 1), (True, 6)):
-        monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0 if large else 1 << 20)
+        monkeypatch.setattr(small_stripes, "SMALL_STRIPE_BYTES", 0 if large else 1 << 20)
         ways.taken = 0
         by_readers, at_once = ways.both(data)
         assert ways.taken == calls

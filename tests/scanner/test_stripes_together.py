@@ -34,7 +34,7 @@ AMPLE: dict[str, Any] = {"ahead_bytes": 1 << 30, "io_bytes": 1 << 30}
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(stripes_together, "LEAST_ROWS", 1)
-    monkeypatch.setattr(local, "SMALL_FILE", 0)
+    monkeypatch.setattr(local, "SMALL_FILE_BYTES", 0)
     before = pa.cpu_count()
     yield
     pa.set_cpu_count(before)

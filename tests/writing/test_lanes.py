@@ -23,7 +23,7 @@ def joins(monkeypatch):
     """Uses three threads for slices of any size and columns of any type. Returns a list of the numbers of rows that
     were encoded by lanes (threads of one column)."""
     monkeypatch.setattr(Lanes, "pays", True)
-    monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
+    monkeypatch.setattr(column_encoding, "SMALLEST_TASK_BYTES", 0)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
     found = []
     encode = Lanes.encode

@@ -45,7 +45,7 @@ COLUMNS = {
 
 @pytest.fixture(autouse=True)
 def lanes(monkeypatch):
-    monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
+    monkeypatch.setattr(column_encoding, "SMALLEST_TASK_BYTES", 0)
     monkeypatch.setattr(Lanes, "pays", True)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
 

@@ -25,7 +25,7 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["VIEW_BYTES", "DictionaryStrings", "DirectStrings"]
 
-FIRST_PIECE = 32 << 20
+FIRST_PIECE_BYTES = 32 << 20
 """The most bytes that are allocated merely because a LENGTH stream requires them. More bytes are allocated only after
 this many bytes have been read."""
 MOST_ENTRIES = 1 << 26
@@ -53,14 +53,14 @@ def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tup
     large allocation.
     """
     read = data.read_text if text else data.read_into
-    if total <= FIRST_PIECE:
+    if total <= FIRST_PIECE_BYTES:
         buffer, view = allocate(total + spare)
         return buffer, bool(read(view, total))
     have = 0
     ascii_only = text
-    buffer = pa.allocate_buffer(FIRST_PIECE, resizable=True)
+    buffer = pa.allocate_buffer(FIRST_PIECE_BYTES, resizable=True)
     while have < total:
-        size = min(total, max(FIRST_PIECE, have * 2))
+        size = min(total, max(FIRST_PIECE_BYTES, have * 2))
         buffer.resize(size + spare)
         ascii_only = bool(read(memoryview(buffer).cast("B")[have:size])) and ascii_only
         have = size

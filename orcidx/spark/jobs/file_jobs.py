@@ -44,7 +44,7 @@ TASK_OPTIONS = ReadOptions(use_threads=False)
 """The options for a task, which has one core."""
 OPENING_BYTES = 1 << 20
 """The estimated cost of opening a file, in bytes read."""
-LARGEST_TASK = 1 << 30
+LARGEST_TASK_BYTES = 1 << 30
 SMALLEST_JOB_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 FILES_PER_TASK = 128
@@ -134,7 +134,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
     ``FILES_PER_TASK`` files."""
     weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
-        target_bytes = min(LARGEST_TASK, max(SMALLEST_JOB_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
+        target_bytes = min(LARGEST_TASK_BYTES, max(SMALLEST_JOB_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
     return _within(pack_sizes(weights, target_bytes), FILES_PER_TASK)
 
 
