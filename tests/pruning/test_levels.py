@@ -80,7 +80,9 @@ PLACES = {
 }
 """The level of each function that may give rows, or prove that there are none, in place of the usual code."""
 
-_ROWS = re.compile(r"(RecordBatch|SmallRows|Array|RowSelection|Found|StoredTotals|Held|SmallFile|Decision).*\| None")
+_ROWS = re.compile(
+    r"(RecordBatch|SmallRows|Array|RowSelection|DecodedRows|StoredTotals|Held|SmallFile|Decision).*\| None"
+)
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:
