@@ -1,6 +1,6 @@
 """Checks of what every implementation of a protocol must do. The tests of each implementation call them.
 
-There is one function for each protocol. If a check fails, the function raises an AssertionError. It needs only its
+There is one function for each protocol. Such a function raises an AssertionError if a check fails. It needs only its
 arguments, and leaves no files behind.
 """
 
@@ -108,8 +108,9 @@ def check_finding(
     may: npt.NDArray[np.bool_],
     must: npt.NDArray[np.bool_],
 ) -> None:
-    """Checks what ``Evidence.test(leaf, alive)`` returned. ``may``: for each unit, whether the leaf is TRUE for some
-    row. ``must``: whether it is TRUE for all rows of the unit."""
+    """Checks ``finding``, which ``evidence.test(leaf, alive)`` returned. Evidence is, for example, statistics or an
+    index. It makes a statement for each unit, which is a row, a row group, a stripe or a file. ``may``: for each unit,
+    whether the leaf is TRUE for some row. ``must``: for each unit, whether the leaf is TRUE for all rows."""
     assert isinstance(evidence.name, str)
     assert evidence.name
     assert all(isinstance(note, Note) for note in evidence.notes)
@@ -197,7 +198,8 @@ def check_folder(folder: Folder) -> None:
 
 
 def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8) -> None:
-    """If many writers create one name at the same time, ``create`` returns True to only one, and its data is stored."""
+    """If many writers create one name at the same time, ``create`` returns True to only one of them, and the data of
+    this writer is stored."""
     base = f"conformance-{uuid.uuid4().hex}"
     barrier = threading.Barrier(writers)
 
@@ -224,7 +226,7 @@ def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8)
 
 
 def check_refused_create(folder: Folder) -> None:
-    """A storage without exclusive create raises an error that says what to do, and writes nothing."""
+    """Checks that a storage without exclusive create raises an error that says what to do, and writes nothing."""
     name = f"conformance-{uuid.uuid4().hex}"
     for create in (folder.create, folder.publish):
         with pytest.raises(Unsupported, match="single_writer=True"):

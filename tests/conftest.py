@@ -93,7 +93,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Makes the scheduler. All tests of a file run in one worker, and all files with tests that use the JVM run in the
-    same worker. The controller knows only the names of files."""
+    same worker. The scheduler knows only the names of files, so it finds these tests in the text of the files."""
     from xdist.scheduler import LoadFileScheduling
 
     @cache
@@ -150,8 +150,8 @@ def no_ignored_exception() -> Iterator[None]:
 
 @pytest.fixture(autouse=WITHOUT != "", scope="session")
 def levels_off() -> Iterator[None]:
-    """If ``ORCIDX_WITHOUT`` is set, turns off the levels that it names in the whole run. Random tests must find the
-    same rows without these levels."""
+    """If ``ORCIDX_WITHOUT`` is set, turns off the levels of ``pruning/levels`` that it names, in the whole run. Random
+    tests must find the same rows without these levels."""
     from pruning.levels import LEVELS, without
 
     with without(*(LEVELS if WITHOUT == "all" else WITHOUT.split(","))):

@@ -123,7 +123,7 @@ def compared(path, op, how, other):
 
 
 def comparisons(names):
-    """Returns a strategy for computed comparisons of the float columns among these, or None if there are no such
+    """Returns a strategy for computed comparisons of the float columns in ``names``, or None if there are no such
     columns."""
     floats = [(name,) for name in names if name in ("float64", "float32")]
     beside = [(name,) for name in names if name in BESIDE]

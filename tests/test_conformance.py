@@ -348,7 +348,8 @@ ASKED = [
 
 
 class Recorder:
-    """Records the results of every evidence in scans of one file with one stripe. Its rows are those of ``TABLE``."""
+    """Records the result of each call of ``Evidence.test`` in scans of one file. The file has one stripe, with the rows
+    of ``TABLE``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[tuple[Any, BoundLeaf, RowSelection, Finding | None]] = []

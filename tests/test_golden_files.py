@@ -1,7 +1,7 @@
 """Tests that need golden files are skipped without them. No code opens such a file before it checks that it exists.
 
 The files are not part of the repository, so a fresh clone has none. ``golden_orc`` and ``golden_paimon`` skip a test,
-and so do the parameters that ``goldens.py`` makes. A path that a test makes from ``GOLDEN_ORC`` does not.
+and so do the parameters that ``goldens.py`` makes. But a path that a test makes from ``GOLDEN_ORC`` skips no test.
 """
 
 from __future__ import annotations

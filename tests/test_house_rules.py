@@ -495,7 +495,8 @@ def test_test_files_have_names_of_their_own() -> None:
 
 
 def test_processes_of_tests_import_what_is_installed() -> None:
-    """Without -P, Python imports the checkout instead of the installed package. Its extensions may not be built."""
+    """Without -P, Python imports the checkout instead of the installed package. The extensions in the checkout may not
+    be built."""
     wrong = [
         f"{name_of(path)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -688,8 +689,9 @@ def test_a_constant_says_its_unit_and_meaning() -> None:
 
 
 def test_seams_have_types() -> None:
-    """The remaining Any are objects of pyspark, pyarrow and the storage libraries (which have no types), JSON, values
-    of columns, and arguments that may have many forms (``sources``, ``where``). The numbers may only fall."""
+    """Counts the parameters and results that are declared as Any. The remaining ones are objects of pyspark, pyarrow
+    and the storage libraries (which have no types), JSON, values of columns, and arguments that may have many forms
+    (``sources``, ``where``). The numbers may only fall."""
     counts: dict[str, int] = {}
     for path in sources(".py"):
         room = path.relative_to(PACKAGE).parts[0]

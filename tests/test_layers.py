@@ -77,8 +77,8 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports(path: Path, *, for_types: bool = False) -> set[str]:
-    """Returns the dotted names that a module imports at run time, anywhere in its text. ``for_types``: also for
-    types."""
+    """Returns the dotted names that a module imports at run time, anywhere in its text. ``for_types``: also the names
+    that it imports only for types."""
     text = path.read_text()
     names: set[str] = set()
     if path.suffix in (".pyx", ".pxd"):

@@ -1,4 +1,4 @@
-"""Calls that users of other libraries try first work, or the error says what to write."""
+"""Users of other libraries first try the calls that they know. These calls work, or the error says what to write."""
 
 from __future__ import annotations
 

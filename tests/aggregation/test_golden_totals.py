@@ -44,8 +44,8 @@ class Columns:
             self.values[name] = forms(table[name], char=kinds[name].kind is TypeKind.CHAR)
 
     def condition(self, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """Returns a condition and the numbers of the rows that match. The condition is a range whose ends are the
-        values of two rows."""
+        """Returns a condition and the numbers of the rows that match. The condition is a range between the values of
+        two random rows, or IS NULL if one of the two values is null or NaN."""
         name = str(rng.choice(sorted(self.values)))
         first, second = (int(row) for row in rng.integers(0, self.rows, 2))
         ends = self.values[name][first], self.values[name][second]

@@ -116,7 +116,8 @@ def test_text_that_is_read_otherwise_proves_nothing(key: bytes, kind: str, messa
 
 @pytest.mark.parametrize("smallest", [0, 5])
 def test_bit_slices_count_from_the_smallest_of_their_part(smallest: int) -> None:
-    """Each part of a BSI stores its smallest value. Java always writes 0 there, but readers accept any number."""
+    """A BSI has one part for the numbers from 0 on, and one part for the absolute values of negative numbers. Each part
+    stores its smallest value. Java always writes 0 as this value, but readers accept any number."""
     numbers, negative = [5, 9, 12], [6, 5]
     contents = Contents(6, part(numbers, smallest, 0), part(negative, smallest, 3))
     index = totals_of(bsi.BsiIndex(bsi.write(contents), "INT"))
@@ -155,8 +156,9 @@ def test_nan_is_the_last_code(kind: str, nan: Any) -> None:
 
 
 def test_codes_of_fixed_length_texts_have_no_ends() -> None:
-    """As CHAR values, ``a`` is smaller than ``a\\0``. The stored bytes have trailing spaces and sort the other way
-    round."""
+    """As CHAR values, ``a`` is smaller than ``a\\0``. The stored bytes of ``a`` end in a space, so they are larger than
+    those of ``a\\0``. The codes of a range-bitmap have the order of the stored bytes, so they give no minimum and no
+    maximum."""
     data = build_file_index(
         pa.table({"c": ["a ", "a\0"]}), {"range-bitmap": {"c": {}}, "bitmap": {"c": {}}}, types={"c": "CHAR(2)"}
     )

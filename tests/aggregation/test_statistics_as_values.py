@@ -125,7 +125,8 @@ def test_a_sum_that_may_have_overflowed() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_integers_that_are_lost(number: int) -> None:
-    """A missing sum proves neither that the sum is zero nor that it overflowed."""
+    """If the minimum, the maximum or the sum of integers is missing, the rows are decoded. A missing sum proves neither
+    that the sum is zero nor that it overflowed."""
     data = edit_statistics(write(NUMBERS), 1, lost(INTEGERS, number))
     assert aggregated(data, ASKED) == (RIGHT, {"decoded": 300})
 
@@ -162,7 +163,7 @@ def test_sums_of_decimals_of_java_are_decoded_though_they_are_plausible() -> Non
 
 
 def by_java(data: bytes) -> bytes:
-    """Returns the same file with ORC Java as its writer."""
+    """Returns the file ``data``, changed so that its footer names ORC Java as the writer."""
     from bad.orc_parts import OrcParts
 
     parts = OrcParts.parse(data)
@@ -189,7 +190,8 @@ def test_sums_of_floats_and_the_sign_of_zero(change: Any) -> None:
 
 
 def test_a_minimum_beside_nan_is_decoded() -> None:
-    """Java's minimum ignores all values before a NaN. If the sum is missing, a NaN may be the reason."""
+    """Java's minimum ignores all values before a NaN. If the sum is missing, the column may contain a NaN, so the rows
+    are decoded."""
     table = pa.table({"v": [3.0, float("nan"), 5.0]})
     data = edit_statistics(write(table), 1, double(1, 5.0))
     assert aggregated(data, {"lo": "min(v)"}) == ({"lo": 3.0}, {"decoded": 3})

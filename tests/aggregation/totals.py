@@ -295,8 +295,8 @@ def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float
 
 
 def make_pool(spark: Any, folder: Path, files: int, seed: int) -> None:
-    """Writes files with ORC Java: ten with Spark, ten from vectors, and so on. A pickle beside each file has the
-    expected values."""
+    """Writes files with ORC Java in groups of ten. Spark and ``VectorWriter`` write the groups in turn. For each file,
+    a pickle in ``folder`` has the expected values."""
     vectors = VectorWriter(spark)
     for number in range(0, files, BATCH):
         rng = np.random.default_rng([seed, 1 << 40, number])

@@ -37,7 +37,8 @@ SANITIZED = os.environ.get("ORCIDX_SANITIZE", "") not in ("", "0")
 SECONDS = 20 if SANITIZED else 5
 """The maximum processor time of one case in seconds."""
 PATIENCE = 60
-"""The maximum wall clock time of one case in seconds. It is longer, because other processes may use the machine."""
+"""The maximum wall clock time of one case in seconds. This limit is higher than ``SECONDS``, because other processes
+may use the machine."""
 MEGABYTES = 512
 """The maximum memory that a case may take in addition to the memory that the worker held before."""
 SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, "hash": 0.03}
@@ -45,8 +46,8 @@ SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, 
 
 @dataclass(frozen=True)
 class Number:
-    """Identifies a case of a seed. A number with a kind, and the same number without a kind, identify different
-    cases."""
+    """Identifies a case of a seed. Some numbers have a kind of sample. Such a number identifies another case than the
+    same number without a kind."""
 
     number: int
     kind: str | None = None

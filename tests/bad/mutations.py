@@ -43,7 +43,8 @@ def splice(data: bytes, other: bytes, random: Random) -> bytes:
 
 
 def extreme_length(data: bytes, other: bytes, random: Random) -> bytes:
-    """Puts an extreme number, as a varint or a fixed-width integer, where a length may be."""
+    """Puts an extreme number at a random place, as a varint or a fixed-width integer, because a length may be stored
+    there."""
     number = random.choice(EXTREMES)
     width = random.choice((2, 4, 8))
     order = random.choice(("little", "big"))
@@ -61,7 +62,7 @@ def inside_orc(data: bytes, other: bytes, random: Random) -> bytes:
 
 
 def inside_deletion_vector(data: bytes, other: bytes, random: Random) -> bytes:
-    """Damages the body of the first entry of an index file, and corrects the entry's size and checksum."""
+    """Damages the body of the first deletion vector in a file, and corrects the size and checksum of this vector."""
     size = int.from_bytes(data[1:5], "big")
     body = data[5 : 5 + size]
     if not body or len(body) < size:

@@ -135,8 +135,8 @@ def _decompress(body: bytes, codec: int, block: int) -> bytes:
 
 
 def damage_inside(data: bytes, random: Random) -> bytes:
-    """Damages the decompressed content of one message or stream of an ORC file. If ``data`` is no ORC file, damages its
-    bytes."""
+    """Damages the decompressed content of one message or stream of an ORC file. Raises ``ValueError`` if the file is
+    too damaged to be taken apart."""
     parts = OrcParts.parse(data)
     choice = random.choice(("footer", "metadata", "postscript", "stripe footer", "stream", "stream", "stream"))
     if choice == "footer":

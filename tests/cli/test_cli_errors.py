@@ -108,7 +108,8 @@ def test_errors_in_sql_name_no_classes(sql, message):
     ids=repr,
 )
 def test_a_missing_object_is_named(raised):
-    """s3fs raises such errors if an object is missing, or if the user has no permission to read it."""
+    """The translated error names the object. s3fs raises errors like those in ``raised`` if an object is missing, or if
+    the user has no permission to read it."""
     told = translated_error(raised, classify(raised), name="s3://bucket/a.orc", what="the tail")
     assert type(told) is type(raised)
     assert "s3://bucket/a.orc" in str(told)

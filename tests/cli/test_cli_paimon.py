@@ -311,7 +311,8 @@ def test_an_append_keeps_the_nanoseconds_that_the_table_stores(orcidx_command, t
 def test_files_that_a_failed_append_leaves_are_named(
     orcidx_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note of the error names the files, and the command also prints this note."""
+    """If an append fails and its data file cannot be deleted, a note of the error names this file, and the command
+    prints the note."""
     folder, rows = str(empty_table(tmp_path / "t")), str(tmp_path / "rows.orc")
     orcidx.write_table(pa.table({"id": [1]}), rows)
 
@@ -349,7 +350,8 @@ def test_an_append_keeps_columns_that_the_first_file_lacks(orcidx_command, tmp_p
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP(3)"])
 def test_an_append_reads_each_column_in_its_own_unit(orcidx_command, tmp_path: Path, kind) -> None:
-    """A column of nanoseconds ends in the year 2262. This must not limit the years of the other columns."""
+    """Times in nanoseconds end in the year 2262. If one column has nanoseconds, the other columns must still be read
+    with all their years."""
     rows = tmp_path / "rows.orc"
     far = pa.array([253_402_300_799_000, -60_000_000_000_000], pa.timestamp("ms"))
     near = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns"))
@@ -381,7 +383,8 @@ def test_an_append_drops_no_digits_below_a_microsecond(orcidx_command, tmp_path:
 
 
 def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
-    """The option ``--external-paths`` names the other store. Without the option, the commands refuse the table."""
+    """A data file of the table is in another store. The option ``--external-paths`` names this store, so that the
+    commands read the file. Without the option, the commands refuse the table."""
     memory = fsspec.filesystem("memory")
     folder = PaimonTable(tmp_path / "t")
     folder.schema({0: ("a", "INT")})

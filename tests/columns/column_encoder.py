@@ -74,7 +74,7 @@ class Layout:
 
 
 def node(kind: TypeKind, *children: OrcType, names: Sequence[str] = (), **more: Any) -> OrcType:
-    """A type whose column ids and paths ``numbered`` fills in."""
+    """Returns a type without column ids and paths, which ``numbered`` fills in."""
     default = {TypeKind.LIST: ("item",), TypeKind.MAP: ("key", "value")}.get(kind)
     named = tuple(names) or default or tuple(f"f{i}" for i in range(len(children)))
     return OrcType(id=-1, kind=kind, children=children, names=named, **more)

@@ -127,7 +127,7 @@ def test_what_is_held_adds_up_and_counts_against_a_single_row() -> None:
     limits = Limits(100, held_bytes=1000)
     limits.hold("one", 400)
     limits.hold("two", 500)
-    limits.hold("one", 450)  # replaces the 400
+    limits.hold("one", 450)  # replaces the 400 bytes of "one"
     with pytest.raises(
         Unsupported, match=r"dictionaries and open streams of a stripe take at least 1050 .* held_bytes"
     ):

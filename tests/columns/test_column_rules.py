@@ -182,7 +182,7 @@ def test_strings_as_dictionaries_and_views() -> None:
     assert array.type == pa.dictionary(pa.int32(), pa.string())
     assert array.dictionary.to_pylist() == ["a", "bc"]
     assert array.to_pylist() == ["bc", "a", "bc"]
-    # Without column.dictionaries, another stripe may store the column without a dictionary, so the type is string.
+    # If a column is not in ``dictionaries``, other stripes may store it without a dictionary. So the type is string.
     assert dictionary(1, 0).read(strings="dictionary").type == pa.string()
     view = dictionary(1, 0).read(strings="view")
     assert view.type == pa.string_view()
@@ -306,7 +306,7 @@ def test_lengths_that_add_up_to_too_much_to_skip() -> None:
     ids=["repeated", "direct", "long steps", "short steps", "long differences", "short differences"],
 )
 def test_days_beyond_32_bits_are_refused_in_runs_of_every_form(run: Run) -> None:
-    """The run with such a day is read alone, and among runs that are decoded together."""
+    """A run with a day beyond 32 bits is refused if it is read alone, and if it is decoded together with other runs."""
     others = direct(range(300), signed=True).data
     for before, behind in ((0, 0), (0, 1), (1, 1)):
         data = others * before + run.data + others * behind

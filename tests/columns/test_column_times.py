@@ -66,7 +66,8 @@ def test_every_unit_holds_years_1_and_9999_but_one() -> None:
 
 
 def test_seconds_before_1970_are_those_of_java_from_a_millisecond_on() -> None:
-    """Java's writer truncates milliseconds towards 1970. A fraction of at most 999,999 ns is not changed by this."""
+    """Java's writer rounds the seconds of times before 1970 towards 1970. The reader subtracts a second again if the
+    fraction is 1 ms or more."""
     stored = [(-SINCE_2015 - 9, nanos << 3) for nanos in (0, 999_999, 1_000_000)]
     expected = [-9 * 10**9, -9 * 10**9 + 999_999, -10 * 10**9 + 1_000_000]
     assert nanoseconds(times(*stored).read()) == expected
@@ -83,8 +84,8 @@ def test_times_below_a_struct_come_in_the_wanted_unit_beside_a_condition_on_it()
 
 
 def test_the_ends_of_64_bits() -> None:
-    """In int64 nanoseconds, the last timestamp is 2262-04-11 23:47:16.854775807 and the first is 1677-09-21
-    00:12:43.145224192."""
+    """Reads the last and the first timestamp in int64 nanoseconds (2262-04-11 23:47:16.854775807 and 1677-09-21
+    00:12:43.145224192), and the timestamps one second inside of these limits."""
     last, first = (1 << 63) - 1, -(1 << 63)
     for value in (last, first, last - 10**9, first + 10**9):
         second, nanos = divmod(value, 10**9)
@@ -133,8 +134,8 @@ def test_zones_repeat_every_400_years() -> None:
 
 
 def test_the_second_comes_off_before_the_zone_is_asked() -> None:
-    """At a transition of the zone before 1970, the offset is that of the adjusted instant, not of the stored one
-    (ORC-2151)."""
+    """For a time before 1970 with a fraction, the reader subtracts a second, and then looks up the offset of the zone.
+    At a transition, the stored time would have another offset (ORC-2151)."""
     zone = load_zone("America/Los_Angeles")
     before = [at for at in zone.transitions.tolist() if -1_000_000_000 < at < 0][-1]
     found = times((before - zone.epoch, 500_000_000 << 3), zone=zone.name).read()
@@ -142,7 +143,8 @@ def test_the_second_comes_off_before_the_zone_is_asked() -> None:
 
 
 def test_the_hybrid_calendar_ends_by_the_writers_clock() -> None:
-    """East of Greenwich, the writer's clock reached the first day of the new calendar before UTC did."""
+    """The writer's wall clock decides where the hybrid calendar changes to the Gregorian calendar. In Tokyo, this clock
+    reached the first Gregorian day before UTC did."""
     zone = load_zone("Asia/Tokyo")
     offset = int(zone.offsets[0])
     first_gregorian = -141427 * 86400
@@ -164,8 +166,8 @@ def test_wall_clocks_as_instants_of_their_own_zone_are_the_stored_instants() -> 
 
 @pytest.mark.parametrize("writer", ["UTC", "Asia/Tokyo"])
 def test_wall_clocks_as_instants_of_another_zone(writer: str) -> None:
-    """The years are 1 to 9999, with New York's local mean time before 1883. Tokyo's clocks changed only from 1948 to
-    1951."""
+    """Reads wall clock times of the years 1 to 9999 as instants of New York, which used local mean time before 1883.
+    The years around Tokyo's changes of the clocks (1948 to 1951) are left out."""
     reader = zoneinfo.ZoneInfo("America/New_York")
     numbers = random.Random(7)
     hours = [numbers.randrange(0, 87_000_000, 7) for _ in range(400)]
@@ -190,7 +192,8 @@ def _is_odd(wall: datetime.datetime, zone: zoneinfo.ZoneInfo) -> bool:
 
 
 def test_an_hour_shown_twice_or_never_is_what_orc_java_makes_of_it() -> None:
-    """Clocks in Berlin show 2021-10-31 02:30 twice, and never show 2021-03-28 02:30."""
+    """Clocks in Berlin show 2021-10-31 02:30 twice, and never show 2021-03-28 02:30. For both times, the result has the
+    offset of standard time, as with ORC Java."""
     twice, never = 1635647400, 1616898600
     for wall, instant in ((twice, twice - 3600), (never, never - 3600)):
         found = times((wall - SINCE_2015, 0), zone="UTC").read(timestamp_unit="s", wall_clock_zone="Europe/Berlin")

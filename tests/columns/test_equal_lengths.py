@@ -29,7 +29,8 @@ def texts(rng: np.random.Generator, length: int, rows: int = ROWS) -> list[str]:
 
 
 def check(path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks the rows of several conditions, with and without keeping rows while they are decoded."""
+    """Compares the rows of several conditions with pyarrow's filter. With ``KEEPS``, rows are dropped while the strings
+    are decoded. Without ``KEEPS``, all rows are decoded, and the matching rows are selected afterwards."""
     orcidx.write_table(table, path, row_index_stride=1000, dictionary_key_size_threshold=0)
     with orcidx.open(path) as file:
         for keeps in (True, False):

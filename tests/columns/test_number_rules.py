@@ -368,7 +368,8 @@ def dates(*days: int, **options) -> list:
 
 
 def test_dates_of_the_hybrid_calendar() -> None:
-    """Spark writes 1500-01-01 as -171655 days; 1582-10-04 was followed by 1582-10-15."""
+    """In the hybrid calendar, 1500-01-01 is day -171655, as Spark writes it, and 1582-10-04 is followed by
+    1582-10-15."""
     assert dates(-171_655, -141_427, -141_428, 0) == [-171_664, -141_427, -141_438, 0]
     assert dates(-171_655, calendar="stored") == [-171_655]
 

@@ -24,7 +24,7 @@ def random_texts(rng: np.random.Generator, count: int, shortest: int, longest: i
 
 
 def views_of(array: pa.Array) -> pa.Array:
-    """Returns the views that the kernel makes. Their buffers end where the data ends."""
+    """Returns the views that the kernel makes of ``array``. The kernel's buffers have no bytes behind the data."""
     _, offsets, data = array.buffers()
     out = bytearray(len(array) * 16)
     places = np.frombuffer(offsets, np.int32, len(array) + 1)

@@ -74,7 +74,8 @@ def test_in_turn(is_local):
 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_the_turn_that_runs_asks_before_the_one_behind_it(awaited):
-    """The first turn lays out the requests that the turns share, such as one request for several footers."""
+    """Two turns make requests, and the requests of the first turn come first. In a scan, the first turn also decides
+    which requests later turns share, such as one request for several footers."""
     order = []
 
     def asks(name):

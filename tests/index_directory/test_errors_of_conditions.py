@@ -39,7 +39,9 @@ def _directory(root: Path, files: int) -> Path:
 def test_a_name_that_differs_from_another_only_in_case(
     tmp_path: Path, indexed: str, files: int, fresh: str, road: Callable[..., Any]
 ) -> None:
-    """The index has only one of the two columns, so it ruled out files by a name that a scan refuses."""
+    """The files have the columns ``a`` and ``A``, and the index has one of them. If a scan compares names without
+    regard to case, it must refuse both names as ambiguous. Earlier, the index ruled out all files, and no error was
+    raised."""
     root = _directory(tmp_path, files)
     index_here(root, {"bloom-filter": {indexed: {"items": 100, "fpp": 0.01}}}, embedded_bytes=1 << 20)
     for name in ("a", "A"):
@@ -65,8 +67,8 @@ def test_a_wrong_part_beside_a_part_that_rules_out_every_file(
 
 @pytest.mark.parametrize("fresh", ["listing", "catalog"])
 def test_the_catalog_has_only_one_of_two_columns_of_a_later_file(tmp_path: Path, fresh: Any) -> None:
-    """The statistics of the column ``A`` of the second file are not in the catalog, because the file has many columns.
-    A scan does not know which column is meant, so the catalog must not choose the other one."""
+    """The second file has the columns ``a`` and ``A``, but the catalog has no statistics of ``A``, because the file has
+    many columns. A scan without regard to case must refuse both names, and must not use the statistics of ``a``."""
     orcidx.write_table(pa.table({"A": [1, 2]}), tmp_path / "0.orc")
     wide = {"a": [5, 6], **{f"c{number}": [0, 0] for number in range(40)}, "A": [1, 2]}
     orcidx.write_table(pa.table(wide), tmp_path / "1.orc")
@@ -90,7 +92,8 @@ def test_another_spelling_still_rules_out_files(tmp_path: Path) -> None:
 
 
 def test_the_order_of_top_has_an_ambiguous_name(tmp_path: Path) -> None:
-    """A scan of one stripe sorted by the column of exactly this name. A scan of more stripes raised an error."""
+    """A scan with ``top`` must refuse an ambiguous name. Earlier, only a scan of several stripes did so. A scan of one
+    stripe sorted by the column that has exactly this name."""
     root = _directory(tmp_path, 2)
     for sources in (root, root / "0.orc"):
         scan = orcidx.scan(sources, ["a"], top=[("a", "desc")], limit=1, case_sensitive=False)

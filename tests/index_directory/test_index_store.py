@@ -652,7 +652,8 @@ def _indexed_rows(store: IndexStore, sources: list[Source], names: set[str]) -> 
 
 
 def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_path: Path) -> None:
-    """The listing of the early job lacks a file that came later, and has the old version of a file that changed."""
+    """The early job lists the directory before another job commits. So its listing lacks a file that came later, and
+    has the old version of a file that changed. The commit of the early job must keep what the other job committed."""
     for name in ("a", "b", "c"):
         orc.write_table(events(100), tmp_path / f"{name}.orc")
     index_here(tmp_path)

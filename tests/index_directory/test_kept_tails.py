@@ -172,7 +172,8 @@ def test_damaged_tails_are_not_believed(store: CountedFiles, written: Path, dama
 def test_rows_of_the_catalog_that_tell_wrong_places_are_not_believed(
     store: CountedFiles, written: Path, fault: str
 ) -> None:
-    """The catalog has checksums, so only a faulty writer can cause such rows."""
+    """The catalog has wrong facts about the tails, or the tails cannot be parsed. The catalog has checksums, so only a
+    faulty writer can cause this. A scan must still return the right rows."""
     made = IndexStore.open(orcidx.storage.describe_source("table", filesystem=store))
     assert made is not None
     whole = made.catalogs.read()

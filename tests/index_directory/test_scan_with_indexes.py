@@ -66,7 +66,7 @@ def test_files_that_the_catalog_rules_out_are_not_opened(indexed: Path, monkeypa
 
 
 def test_rows_are_left_out_by_the_index_of_their_file(indexed: Path) -> None:
-    """The bitmap rules out all rows of each file but one. Statistics cannot do this."""
+    """In each file, the bitmap rules out all rows except one. Statistics cannot do this."""
     scan = orcidx.scan(indexed, where=col("city") == "c7")
     assert {stripe.decision.rows.may.count for stripe in scan.stripes()} == {1}
     assert scan.count_rows() == 4
@@ -324,8 +324,8 @@ def test_a_note_says_that_indexes_are_not_used_for_positions(tmp_path: Path, fre
 
 @pytest.mark.parametrize("fresh", ["listing", "catalog"])
 def test_explain_counts_no_bytes_of_files_that_a_scan_does_not_open(tmp_path: Path, fresh: str) -> None:
-    """The first file is an exception if no schema is given: its tail is read for the schema, even if the file is ruled
-    out."""
+    """An explanation does not count the bytes of files that are ruled out. If no schema is given, the first file is an
+    exception, because its tail is read for the schema."""
     rows = 40_000
     for number in range(3):
         folder = tmp_path / f"day={number}"

@@ -148,7 +148,8 @@ def test_limits_and_sources_of_positions() -> None:
 
 
 def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
-    """The writer stores all bitmaps below the largest key, as Java does. So a single far position could need 2 GiB."""
+    """Like Java, the writer stores an empty bitmap for each unused key below the largest key. For a single far
+    position, these bitmaps could take 2 GiB, so the writer refuses it."""
     far = DeletionVector([7, (1 << 54) - 1], bitmap64=True)
     tracemalloc.start()
     try:
@@ -268,7 +269,8 @@ MAGIC32, MAGIC64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
 
 
 def test_bitmaps_without_runs_and_gaps_between_keys_are_read() -> None:
-    """pypaimon and the writers of Iceberg write such bitmaps."""
+    """pypaimon and the writers of Iceberg write bitmaps without runs, and 64-bit bitmaps without entries for unused
+    keys."""
     assert DeletionVector.from_bytes(with_crc(MAGIC32 + BitMap(range(100)).serialize())) == DeletionVector(range(100))
     wide = DeletionVector([1, 5 << 32], bitmap64=True)
     assert DeletionVector.from_bytes(with_crc(MAGIC64 + BitMap64([1, 5 << 32]).serialize())) == wide

@@ -22,7 +22,8 @@ def _indexed(path: Path, table: pa.Table, spec: dict[str, Any], **options: Any) 
 
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
 def test_zone_of_the_option(tmp_path: Path, kind: str) -> None:
-    """With the option ``timezone``, a scan returns timestamps that the index does not have."""
+    """The option ``timezone`` changes the timestamps that a scan returns. The index has only the stored timestamps, so
+    it must not be used to rule out rows."""
     july = 1_593_561_600_000_000
     times = pa.array([july] * 5000 + [july + 1_000_000] * 4999 + [None], pa.timestamp("us"))
     table = pa.table({"t": times, "x": range(10_000)})
@@ -76,7 +77,8 @@ def test_columns_by_position(tmp_path: Path, kind: str) -> None:
 
 
 def test_options_that_change_values_are_refused(tmp_path: Path) -> None:
-    """An index describes the stored values. Scans with other options would lose rows."""
+    """An index describes the stored values. Options that change values are refused when an index is built, because
+    scans with other options would lose rows."""
     path = str(tmp_path / "t.orc")
     nanos = pa.array([1_600_000_000_000_000_500, None], pa.timestamp("ns"))
     days = pa.array([0, None], pa.timestamp("us"))
@@ -141,7 +143,7 @@ def test_keys_lose_no_digits(kind: str) -> None:
 
 
 def test_explanations_name_the_option(tmp_path: Path) -> None:
-    """An explanation says why an option leaves out an index."""
+    """If an option is the reason why an index is not used, the explanation names this option."""
     table = pa.table({"t": pa.array([1, 2], pa.timestamp("us")), "s": ["a", "b"]})
     spec: dict[str, Any] = {"bitmap": {"t": {}, "s": {}}}
     path, index = _indexed(tmp_path / "t.orc", table, spec, types={"t": "TIMESTAMP(6)", "s": "STRING"})

@@ -211,7 +211,7 @@ def test_contents_come_back(values: list[Any]) -> None:
 
 @pytest.mark.parametrize("smallest", [1, 7])
 def test_a_bsi_may_start_above_zero(smallest: int) -> None:
-    """Java always writes 0 as the minimum, but the format allows any number."""
+    """Java always writes 0 as the minimum of a BSI, but the format allows any number."""
     numbers_ = [smallest, smallest + 1, smallest + 6]
     slices = tuple(BitMap([i for i, n in enumerate(numbers_) if (n - smallest) >> bit & 1]) for bit in range(3))
     part = bsi.BsiPart(smallest, smallest + 6, BitMap(range(3)), slices)

@@ -327,8 +327,8 @@ def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path
 
 
 def test_values_that_python_lacks_beside_nan() -> None:
-    """Columns with NaN are compared as Python's values. Days after the year 9999, and structs in which two fields have
-    the same name, raised Python's errors."""
+    """``check_file`` compares columns with NaN as Python values. Python has no days after the year 9999, and no structs
+    in which two fields have the same name. Earlier, such columns raised Python's errors."""
     days = pa.array([0, 2_932_897, -719_163] * 20, pa.int32()).cast(pa.date32())
     numbers = pa.array([1.0, float("nan"), 2.0] * 20)
     for column in (

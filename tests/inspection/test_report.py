@@ -131,7 +131,8 @@ def test_indexes_of_a_large_file_are_effective(tmp_path):
 
 
 def test_indexes_are_not_praised_if_all_bytes_are_read(tmp_path):
-    """The page said that the query reads 0 bytes, and also that the scan reads all files."""
+    """If the scan reads all bytes of the files, the page must not say that the indexes are effective. Earlier, the page
+    said that the query reads 0 bytes, and also that the scan reads all files."""
     for number in range(3):
         table = pa.table({"id": np.arange(1000) * 3 + number})
         orcidx.write_table(table, tmp_path / f"{number}.orc", compression="uncompressed", bloom_filter_columns=["id"])
@@ -327,7 +328,7 @@ def test_the_headline_counts_all_files(tmp_path, monkeypatch):
 
 
 def test_notes_that_differ_in_a_number_are_one_line():
-    """Such notes of 20 stripes are merged into one line."""
+    """Notes of 20 stripes that differ only in a number are merged into one line."""
     notes = [Note("bloom filter", "off", f"its {81_000 + i} bytes are too many", "user", i) for i in range(20)]
     (line,) = merged_notes(notes)
     assert (

@@ -80,8 +80,8 @@ def test_how_sorted_a_column_is():
 
 
 def test_times_without_a_zone_are_told_by_the_zone_of_their_writer(tmp_path):
-    """The ranges must not be widened by a day, as they are for an unknown zone. Otherwise the row groups of an
-    ascending column would overlap."""
+    """The file names the zone of its writer. So the bounds of times must not be widened by a day, as they are for an
+    unknown zone. With wider bounds, the row groups of an ascending column would overlap."""
     minutes = np.datetime64("2023-11-14T22:13") + np.arange(13_000)
     orcidx.write_table(pa.table({"ts": minutes.astype("datetime64[us]")}), tmp_path / "a.orc", row_index_stride=1000)
     with orcidx.open(tmp_path / "a.orc") as file:

@@ -197,7 +197,7 @@ class PaimonJava:
 
     def commit_deletions(self, name: str, ranges: Mapping[str, Any]) -> None:
         """Commits the files that ``write_deletion_vectors`` wrote to the table's ``index`` folder. They replace the old
-        ones."""
+        deletion vectors."""
         folder = self.path(name) / "index"
         lines = [
             SEPARATOR.join([Path(where.path).name, file, *map(str, (where.offset, where.length, where.cardinality))])

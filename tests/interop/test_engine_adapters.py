@@ -306,7 +306,7 @@ SPACES = {
 @pytest.mark.parametrize("reader", ["reader", "none"])
 @pytest.mark.parametrize("char", ["stored", "padded", "trimmed"])
 def test_polars_compares_the_spaces_of_char(tmp_path: Any, monkeypatch: Any, reader: str, char: Any) -> None:
-    """The first file has strings, and the second file has CHAR values of the same names."""
+    """The first file stores strings, and the second file stores the columns of the same names as CHAR."""
     monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     monkeypatch.setattr(polars_adapter, "pays", lambda *_, **__: True)
     texts = ["ab", "abcd", None, "b", "ab "] * 4

@@ -110,7 +110,8 @@ def test_a_dataset_answers_as_pyarrows_own(folder, rows, table):
 
 
 def test_no_method_of_the_bases_is_left(rows):
-    """Each method of the base classes would read a C++ object that does not exist."""
+    """The methods of pyarrow's base classes would read a C++ object that does not exist. So orcidx's classes must
+    override each of these methods."""
     faces = [
         (OrcDataset, pa.dataset.Dataset),
         (OrcFragment, pa.dataset.Fragment),
@@ -223,7 +224,8 @@ CONDITIONS = {
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
 @pytest.mark.parametrize("kind", ["plain", "filtered", "rounded and filtered", "fragments"])
 def test_conditions_of_orcidx_are_filters(folder, table, kind, condition):
-    """pyarrow raised a ``TypeError`` about pickles or native files."""
+    """Conditions of orcidx can be used as filters of a dataset. Earlier, pyarrow raised a ``TypeError`` about pickles
+    or native files."""
     expression = (pc.field("id") >= 4990) & (pc.field("year") == 2020) & pc.field("text").is_valid()
     rows = orcidx.dataset(folder, timestamp_unit="ms" if "rounded" in kind else "ns")
     if "filtered" in kind:
@@ -257,7 +259,8 @@ def test_what_is_no_filter_of_a_dataset(folder, rows):
 
 
 def test_a_name_is_no_list_of_columns(tmp_path):
-    """The name was split into letters, and these columns were returned."""
+    """A text is refused as ``columns``. Earlier, the text was split into letters, and the columns with these names were
+    returned."""
     orcidx.write_table(pa.table({"name": [1], "n": [2], "a": [3]}), tmp_path / "a.orc")
     rows = orcidx.dataset(tmp_path)
     for road in (rows.to_table, rows.scanner, rows.to_batches, lambda columns: rows.head(1, columns=columns)):

@@ -258,8 +258,8 @@ FROZEN_TABLES = FIXTURES / "paimon" / "tables" / "db.db"
 
 @pytest.mark.parametrize("kind", ["url", "s3fs", "obstore", "arrow"])
 def test_paimon_tables(s3: tuple[str, RequestLog], store: Any, kind: str) -> None:
-    """Snapshots, manifests, deletion vectors and sidecars are all read from the bucket, also for splits made
-    elsewhere."""
+    """Snapshots, manifests, deletion vectors and sidecars are all read from the bucket. A table that was pickled can
+    read them, too."""
     endpoint, log = s3
     let: dict[str, Any] = {"storage_options": orcidx.with_secrets()}
     for name, where in (("append_dv32", col("v") == 7), ("append_index_files", col("s") == "s7")):

@@ -98,8 +98,8 @@ def test_both_versions(version: str, rng: np.random.Generator) -> None:
 
 
 def test_fractions_before_1970(rng: np.random.Generator) -> None:
-    """Before 1970, pyarrow's writer stores negative nanoseconds. ORC Java refuses them, and pyarrow reads them
-    correctly."""
+    """For times before 1970, pyarrow's writer stores negative nanoseconds. ORC Java refuses them, and pyarrow reads
+    them correctly."""
     nanos = pa.array([-500_000_000, -1, -999_999, -1_000_000, -1_500_000_000, -3_000_000_001]).view(pa.timestamp("ns"))
     table = pa.table({"t": nanos})
     data = written(table)

@@ -64,8 +64,8 @@ def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[in
 
 
 def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> list[int]:
-    """Appends, expires to one snapshot and removes orphans, with Java. Only these steps delete data files that a wrong
-    commit has lost."""
+    """Appends rows, expires all snapshots but one and removes orphans, with Java. If a commit of orcidx has lost a data
+    file, only these steps delete the file."""
     fresh = max(expected, default=0) + 100_000
     paimon_java.write(name, rows(fresh, 10))
     expected = sorted([*expected, *range(fresh, fresh + 10)])
@@ -80,7 +80,8 @@ def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> l
 
 @pytest.mark.parametrize("threshold", ["1 mb", "10 b"])
 def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold: str) -> None:
-    """Java's expiry must not delete the data files, as it does after such a commit of pypaimon."""
+    """After orcidx has rewritten file indexes, Java's expiry of snapshots must not delete the data files. If pypaimon
+    makes the same change, Java deletes them."""
     name = f"rewritten_{threshold.split()[1]}"
     options = {"bucket": "-1", "file-index.in-manifest-threshold": threshold}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -110,7 +111,8 @@ def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold:
 
 
 def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> None:
-    """Java's own rewrite of such a table fails with "File deletion conflicts detected"."""
+    """If a table has deletion vectors, Java's own rewrite of its file indexes fails with "File deletion conflicts
+    detected"."""
     name = "rewritten_dv"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1", "deletion-vectors.enabled": "true", **INDEXED})
     paimon_java.write(name, rows(0))
@@ -438,8 +440,8 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
 def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
-    """Java interprets the instant's wall clock time in UTC as a time in the zone of the JVM, and stores the instant of
-    this time."""
+    """Java takes the wall clock time of an instant in UTC for a time in the zone of the JVM, and stores that instant. A
+    scan with ``jvm_zone`` returns the original instants."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, options={"bucket": "-1"})

@@ -1,4 +1,5 @@
-"""Files whose top-level type is no struct, which pyorc writes."""
+"""Tests of files whose top-level type is not a struct. pyorc can write such files. orcidx reads their rows without
+columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fuzzes the readers of deletion vectors, Puffin files and hash indexes. The input is the kind, followed by the bytes.
+"""Fuzzes the readers of deletion vectors, Puffin files and hash indexes. The input is a number that chooses the reader,
+followed by the bytes to read.
 
 The target corrects the checksums, because a fuzzer does not find valid checksums.
 """

@@ -1,4 +1,5 @@
-"""Fuzzes the reader of one body of a Paimon file index. The input is its kind and type, followed by the body."""
+"""Fuzzes the reader of one body of a Paimon file index. The input is the kind of the index and the type of the column,
+followed by the body."""
 
 import pyarrow as pa
 from bad.fuzz_targets.harness import Reader, fuzz, instrumented

@@ -21,9 +21,9 @@ RANDOM_BYTES = 4096
 
 @contextlib.contextmanager
 def instrumented(*rooms: str) -> Iterator[None]:
-    """In this context, an import under a fuzzer adds counters of branches to the module. ``rooms`` are the packages to
-    which counters are added. Without names, counters are added to all of orcidx. Modules that do not handle the input
-    are imported outside of this context, because counters make them slower."""
+    """In this context, modules that are imported under a fuzzer get counters of their branches. ``rooms`` are the
+    packages whose modules get counters. Without names, all modules of orcidx get counters. Modules that do not handle
+    the input are imported outside of this context, because counters make them slower."""
     if "atheris" in sys.modules or _is_main():
         import atheris
 
