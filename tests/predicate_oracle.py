@@ -25,7 +25,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with a computed side. It computes both sides for a row, independently of the library."""
+    """A comparison with a computed side. ``truth`` computes both sides for a row in plain Python, without orcidx."""
 
     op: Op
     left: Callable[[Callable[[tuple[str, ...]], Any]], Any]

@@ -74,7 +74,8 @@ def implementations(*methods: str, parameters: tuple[str, ...] | None = None) ->
 
 
 def test_spark_has_no_implementation() -> None:
-    """The modules of Spark have no implementation of these protocols. They are not imported for the counts below."""
+    """The modules of Spark have no implementation of the protocols in this file. ``modules`` does not import them, so
+    this test reads their source."""
     marks = {"read_ranges", "aread_ranges", "read_tail", "get_tail", "fetch", "publish"}
     found = []
     for path in (Path(orcidx.__file__).parent / "spark").glob("*.py"):

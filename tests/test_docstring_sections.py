@@ -193,7 +193,7 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signatures_list_their_options() -> None:
-    """``help`` and completion show names, not ``**options``."""
+    """Signatures list options by name, so that ``help`` and completion show these names instead of ``**options``."""
     found = {
         name
         for name, function in callables().items()

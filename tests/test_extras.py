@@ -78,8 +78,8 @@ def run(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_reading_loads_no_writer(tmp_path: Path) -> None:
-    """Importing the writer would take a twentieth of the time of the first read. Only the catalog of a directory needs
-    the writer."""
+    """A read must not import the writer, which would take a twentieth of the time of the first read. Only the catalog
+    of a directory needs the writer."""
     file = ROOT / "orcidx" / "cli" / "demo" / "lineitem.orc"
     script = (
         "import sys, orcidx; assert orcidx.read_table(sys.argv[1]).num_rows == 6005\n"

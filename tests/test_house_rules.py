@@ -253,7 +253,8 @@ def cython_methods(path: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def test_classes_are_one_thing() -> None:
-    """Of compiled classes only the methods are counted, because the fields of a kernel are its local state."""
+    """No class has more fields or methods than allowed. Of compiled classes, only the methods are counted, because the
+    fields of a kernel are its local state."""
     found = {
         f"{module_of(path)}.{name}": (0, len(methods))
         for path in sources(".pyx")
@@ -279,8 +280,8 @@ def test_classes_are_one_thing() -> None:
 
 
 def test_modules_import_few_modules() -> None:
-    """Imports inside of functions count, and so do modules that are cimported. Imports that are only for types do not
-    count."""
+    """Only the modules in ``WIDE_MODULES`` import more than ``FAN_OUT`` modules of the package. Imports inside of
+    functions count, and so do modules that are cimported. Imports that are only for types do not count."""
     found = {short(module): len(targets) for module, targets in graph().items() if len(targets) > FAN_OUT}
     known = {name: count for listed in WIDE_MODULES.values() for name, count in listed.items()}
     grown = {name: count for name, count in found.items() if count > known.get(name, FAN_OUT)}
@@ -495,8 +496,8 @@ def test_test_files_have_names_of_their_own() -> None:
 
 
 def test_processes_of_tests_import_what_is_installed() -> None:
-    """Without -P, Python imports the checkout instead of the installed package. The extensions in the checkout may not
-    be built."""
+    """Tests that start Python must pass -P. Without -P, Python imports the checkout instead of the installed package,
+    and the extensions in the checkout may not be built."""
     wrong = [
         f"{name_of(path)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -519,7 +520,8 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_modules_that_documents_name_are_there() -> None:
-    """Decisions describe the code of their time, so they may name modules that have moved since."""
+    """The modules that documents name exist. Decisions are not checked, because they describe the code of their time
+    and may name modules that have moved since."""
     pages = [path for path in project_files() if path.suffix == ".md" and "decisions" not in path.parts]
     gone = {
         (name_of(page), named)

@@ -233,7 +233,8 @@ def test_every_way_of_importing_is_seen() -> None:
 
 
 def test_no_circles() -> None:
-    """Imports for types count, too, because a person who reads one module of a cycle has to read the others."""
+    """No imports form a cycle. Imports for types count, too, because a person who reads one module of a cycle has to
+    read the others."""
     edges = graph(for_types=True)
     done: set[str] = set()
 

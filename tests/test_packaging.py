@@ -44,8 +44,8 @@ def test_the_change_log_is_cut_into_releases():
 
 
 def test_the_conda_recipe_asks_for_what_pip_asks_for():
-    """Packages have the same names in conda. The recipe has no Windows build, so it does not need packages for
-    Windows."""
+    """The conda recipe requires the same packages as pip. They have the same names in conda. The recipe has no Windows
+    build, so it does not need packages for Windows."""
     text = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text()
     sections = dict(re.findall(r"^  (\w+):\n((?:    .*\n)+)", text, re.MULTILINE))
     items = {name: re.findall(r"^    - ([\w-]+(?: >=\S+)?)$", body, re.MULTILINE) for name, body in sections.items()}

@@ -511,8 +511,8 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
 
 
 def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
-    """A partial catalog must not take a number that a whole catalog has used, or that ``clean`` has freed. With a
-    number below the last whole catalog, it would be committed but never read."""
+    """A partial catalog must not take a number that a whole catalog has used, or that ``clean`` has freed. If its
+    number were below that of the last whole catalog, the partial catalog would be committed but never read."""
     spec = IndexSpec.of(SPEC)
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None

@@ -133,7 +133,7 @@ def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
 
 def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> None:
     """A file was indexed again. The old catalog is still in use and names the first index of the file, but a newer
-    catalog names another one. ``clean`` removes the first index only after some time."""
+    catalog names another index. ``clean`` removes the first index only after some time."""
     for number in range(9):
         _write(tmp_path / f"{number}.orc", number)
     store = index_here(tmp_path)

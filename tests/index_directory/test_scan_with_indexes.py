@@ -181,7 +181,7 @@ def test_remote_files_named_one_by_one_are_asked_when_told_to(indexed: Path, mon
 
 
 def test_sources_that_have_no_hash_are_explained(indexed: Path) -> None:
-    """The sources are a file in memory, and a file that is named twice with a selection for one of the two."""
+    """The sources are files in memory, and a file that is named twice and has a selection."""
     data = next(indexed.rglob("1.orc")).read_bytes()
     for source in (bytearray(data), pa.py_buffer(data), memoryview(data)):
         assert len(orcidx.scan(source, where=WHERE).explain().files) == 1

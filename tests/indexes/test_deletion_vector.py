@@ -149,7 +149,7 @@ def test_limits_and_sources_of_positions() -> None:
 
 def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
     """Like Java, the writer stores an empty bitmap for each unused key below the largest key. For a single far
-    position, these bitmaps could take 2 GiB, so the writer refuses it."""
+    position, these bitmaps could take 2 GiB, so the writer refuses such positions."""
     far = DeletionVector([7, (1 << 54) - 1], bitmap64=True)
     tracemalloc.start()
     try:

@@ -338,8 +338,8 @@ def test_keys_of_texts() -> None:
 
 
 def test_integers_that_may_have_been_larger_than_their_type() -> None:
-    """Java casts TINYINT values before it hashes them. So in Java's filters, only hashes of SHORT and INT may be those
-    of larger integers."""
+    """A filter may contain the hash of an integer that was too large for its type. In Java's filters, this is possible
+    for SHORT and INT, but not for TINYINT, because Java casts TINYINT values before it hashes them."""
     cpp = replace(FACTS, writer=WriterKind.CPP)
     for kind in (K.BYTE, K.SHORT, K.INT, K.LONG, K.STRING):
         column = OrcType(id=1, kind=kind)
@@ -348,7 +348,8 @@ def test_integers_that_may_have_been_larger_than_their_type() -> None:
 
 
 def test_keys_of_many_literals() -> None:
-    """Each key has the number of its literal. Literals that have no usable key are marked as unknown, not as absent."""
+    """Keys are made for a list of literals. Each key has the number of its literal in the list. Literals that have no
+    usable key are marked as unknown, not as absent."""
 
     def each(kind: TypeKind, literals: list[Any], **fields: Any) -> tuple[list[int], list[int], list[bool]]:
         hashes, owners, unknown = each_hash(OrcType(id=1, kind=kind, **fields), literals, FACTS, OPTIONS, zone=None)

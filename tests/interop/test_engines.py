@@ -156,7 +156,8 @@ def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monke
 
 
 def test_who_stops_early_has_not_read_for_a_whole_batch(rows):
-    """Few rows match. The first batch comes before the matching rows fill a whole batch."""
+    """Few rows match. A query that needs only one or two rows gets a small batch, and does not read on until a whole
+    batch is full."""
     few = pc.field("text") == "v3"
     assert rows.head(1, filter=few).num_rows == 1
     assert rows.last_metrics.row_groups_kept == ROWS // GROUP

@@ -28,7 +28,8 @@ def our_buckets(folder: Path, rows: pa.Table) -> list[int]:
 
 
 def test_buckets_of_every_key_type(paimon_java: Any, rng: np.random.Generator, tmp_path: Path) -> None:
-    """``ORCIDX_KEYS=100000`` sets the number of keys. Such a run takes minutes, so start it by hand."""
+    """Compares the buckets of random keys. ``ORCIDX_KEYS=100000`` sets the number of keys. A run with so many keys
+    takes minutes, so start it by hand."""
     count = int(os.environ.get("ORCIDX_KEYS", "300"))
     rows = random_rows(rng, count)
     source = tmp_path / "keys.orc"

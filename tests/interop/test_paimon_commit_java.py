@@ -156,8 +156,8 @@ def test_rewrite_on_a_keyed_table_keeps_empty_deletion_files(paimon_java: Any) -
 
 
 def test_an_index_that_a_file_had_before_comes_back_under_another_name(paimon_java: Any) -> None:
-    """Paimon's scan ignores a file entry that a manifest has deleted. If the same index came back under the same name,
-    the rows would be lost."""
+    """A rewrite gives a file an index that the file had before. Paimon's scan ignores a file entry that a manifest has
+    deleted. If the index had its old name, the new entry would be ignored, and the rows would be lost."""
     name = "rewritten_back"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1"})
     paimon_java.write(name, rows(0))
@@ -196,7 +196,9 @@ DELETIONS = {"deletion-vectors.enabled": "true"}
 @pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "2", "bucket-key": "id"}])
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
 def test_deletes_are_merged_and_java_lives_on(paimon_java: Any, bucket: dict[str, str], bitmap64: str) -> None:
-    """Deletes are tested with both kinds of deletion vectors and both kinds of append tables."""
+    """orcidx deletes rows three times, and merges the new positions into the deletion vectors of earlier deletes. Then
+    Java continues to use the table. The test runs with both kinds of deletion vectors and both kinds of append
+    tables."""
     name = f"deleted_{bucket['bucket'].strip('-')}_{bitmap64}"
     options = {**DELETIONS, **bucket, "deletion-vectors.bitmap64": bitmap64, **INDEXED}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -440,8 +442,8 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
 def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
-    """Java takes the wall clock time of an instant in UTC for a time in the zone of the JVM, and stores that instant. A
-    scan with ``jvm_zone`` returns the original instants."""
+    """Java interprets the UTC wall clock time of an instant as a time in the zone of the JVM, and stores the instant of
+    that time. A scan with ``jvm_zone`` returns the original instants."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = paimon_java.create(name, types, options={"bucket": "-1"})

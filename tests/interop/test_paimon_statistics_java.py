@@ -42,7 +42,8 @@ def has_both_zeros(column: pa.ChunkedArray) -> bool:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_statistics_of_random_rows(paimon_java: Any, rng: np.random.Generator, form: str) -> None:
-    """``ORCIDX_FILES=300`` sets the number of files, for a long run by hand."""
+    """Compares the statistics of files with random rows. ``ORCIDX_FILES=300`` sets the number of files, for a long run
+    by hand."""
     columns = [name for name in TYPES if form == "orc" or name != "nanos"]
     types = {name: TYPES[name] for name in columns}
     options = {"bucket": "-1", "file.format": form, **MODES}
