@@ -93,7 +93,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Makes the scheduler. All tests of a file run in one worker, and all files with tests that use the JVM run in the
-    same worker. The scheduler knows only the names of files, so it finds these tests in the text of the files."""
+    same worker. The scheduler does not know which fixtures a test uses, so it searches the texts of the files for
+    fixtures of the JVM."""
     from xdist.scheduler import LoadFileScheduling
 
     @cache

@@ -462,7 +462,8 @@ def unexplained_numbers(text: str) -> Iterator[str]:
 
 
 def test_numbers_say_what_they_are() -> None:
-    """Beside a number at the top of a module, a text says its unit and its reason (docs/decisions/0113)."""
+    """A docstring or comment beside a number at the top of a module says its unit and its reason
+    (docs/decisions/0113)."""
     found = {str(path.relative_to(PACKAGE)): list(unexplained_numbers(path.read_text())) for path in sources(".py")}
     silent = [f"{path}: {name}" for path, names in found.items() for name in names if name not in PLAIN_NUMBERS]
     assert not silent, f"{silent}: say in a docstring what they are, and why they have this value"

@@ -128,8 +128,8 @@ def test_a_range_opens_the_files_at_its_ends(directory: Path, saves: Callable[..
 
 @pytest.mark.levels("counts without arrays", "file statistics")
 def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> None:
-    """The catalog shows that some files match the condition as a whole. ``count_rows`` of a dataset does not open these
-    files, but a scanner does."""
+    """The catalog shows that all rows of some files match the condition. ``count_rows`` of a dataset does not open
+    these files, but a scanner does."""
     copy = tmp_path / "events"
     shutil.copytree(directory, copy)
     rows = orcidx.dataset(copy)

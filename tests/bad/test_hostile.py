@@ -17,8 +17,8 @@ from orc_messages import type_message
 import orcidx
 
 SLOWER = 5 if os.environ.get("ORCIDX_SANITIZE") else 1
-"""With sanitizers, every memory access is a call. Then the tests only check that reading ends without an error of the
-sanitizers."""
+"""The factor of the limits below. With sanitizers, every memory access is a call, so the limits are higher. Then the
+tests mainly check that the sanitizers report no error."""
 
 SECONDS = 2 * SLOWER
 MEGABYTES = 300 * SLOWER

@@ -23,7 +23,7 @@ class Storage:
 
 
 class List:
-    """A list of turns that are all known from the start. It notes each turn that finishes."""
+    """A list of turns that are all known from the start. ``finished`` has the number of each turn that has finished."""
 
     def __init__(self, storage, *starts):
         self.finished = []

@@ -64,7 +64,8 @@ def test_it_gives_the_rows_of_a_listing(directory: Path, where: str | None, by: 
 
 
 def test_nothing_is_listed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the folder of the catalogs is listed. Files that match as a whole are not opened."""
+    """With ``fresh="catalog"`` only the folder of the catalogs is listed. Files in which all rows match are not
+    opened."""
     memory = fsspec.filesystem("memory")
     memory.put(str(directory), "/fresh/events", recursive=True)
     index_here("memory://fresh/events", {"bitmap": {"v": {}}})

@@ -102,8 +102,8 @@ WHERE = f"t between {2 * ROWS + 10} and {2 * ROWS + 20} or t between {5 * ROWS +
 
 @pytest.mark.parametrize("fresh", ["listing", "catalog"])
 def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, fresh: Any) -> None:
-    """A scan reads the catalog once, the tails of all files once, and the index and data of one row group of each
-    file."""
+    """A scan reads the catalog once and the tails once. Of each file that the catalog does not rule out, the scan then
+    reads only the index and data of one row group."""
     schema = table_of(0).schema
     scan = orcidx.scan("table", where=WHERE, fresh=fresh, filesystem=store, schema=schema)
     assert scan.to_table() == plain(WHERE, written)
@@ -207,7 +207,8 @@ def test_names_outside_of_the_folder_are_refused() -> None:
 
 
 def test_catalogs_of_before_know_no_tails() -> None:
-    """The first catalogs of version 2 do not have the columns of tails."""
+    """The first catalogs of version 2 do not have the columns of tails. Such a catalog is read with nulls in these
+    columns."""
     columns = {one.name: pa.nulls(2, one.type) for one in FILE_FIELDS if one.name not in TAIL_FIELDS.names}
     columns["path"] = pa.array(["a", "b"])
     fields = pa.schema([one for one in FILE_FIELDS if one.name in columns])
@@ -249,7 +250,7 @@ def test_what_is_sent_elsewhere_reads_them_there(store: CountedFiles, written: P
 
 
 def test_turns_are_bounded(store: CountedFiles, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tails of many files are read in parts, and the tails of earlier parts are released."""
+    """The tails of many files are read in parts. ``FIRST_BYTES`` and ``MOST_AT_ONCE`` limit the size of the parts."""
     monkeypatch.setattr(shared_tails, "FIRST_BYTES", 1)
     monkeypatch.setattr(shared_tails, "MOST_AT_ONCE", 2000)
     where = "v >= 0"

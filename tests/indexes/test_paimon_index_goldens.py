@@ -132,7 +132,7 @@ def test_answers(root: Path, folder: str) -> None:
             else:
                 assert verdict.kind == record["result"].lower(), where
     assert asked >= 60
-    assert deviations < 0.6 * asked  # most are the null rows of a bitmap's <> and NOT IN
+    assert deviations < 0.6 * asked  # most are about null rows, for <> and NOT IN of a bitmap
 
 
 def check_soundness(golden: Golden, record: dict[str, Any], verdict: Any, where: str) -> None:
@@ -176,7 +176,7 @@ def test_top_rows(root: Path) -> None:
             )
             asked += 1
             if odd and not index.cardinality:
-                # Java ignores the selection if no value has an order.
+                # If all values are null, Java ignores the selection.
                 assert found == selection
             else:
                 assert matches(found, record, golden.rows), (golden.path.stem, record)

@@ -65,7 +65,8 @@ def test_replaced_text_without_the_file() -> None:
 
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "bloom-filter"])
 def test_columns_by_position(tmp_path: Path, kind: str) -> None:
-    """With ``match="position"`` a wanted column can have the name of another column of the file."""
+    """With ``match="position"`` a wanted column can have the name of another column of the file. A scan must not use
+    the index of that other column."""
     table = pa.table({"a": [1] * 5000 + [2] * 5000, "b": [7] * 5000 + [8] * 5000})
     path, index = _indexed(tmp_path / "p.orc", table, {kind: {"a": {}, "b": {}}})
     wanted = pa.schema([("b", pa.int64()), ("a", pa.int64())])

@@ -98,7 +98,8 @@ def test_duckdb_joins_and_stops_early(connection: Any) -> None:
 
 
 def test_strings_are_varchar_whatever_stripes_hold(table: pa.Table, tmp_path: Any) -> None:
-    """The stripes have different dictionaries. Other columns have no dictionary, or have nulls or strings in lists."""
+    """All columns of strings are VARCHAR in DuckDB. In column ``a``, stripes have nulls and different dictionaries.
+    Each value of ``b`` is unique, and ``c`` has lists of strings."""
     texts = [None if i % 11 == 0 else f"{i // 700}-{i % 17}" for i in range(4000)]
     unique = [f"u{i}" for i in range(4000)]
     rows = pa.table({"id": range(4000), "a": texts, "b": unique, "c": [[text] for text in texts]})

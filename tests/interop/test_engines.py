@@ -307,7 +307,8 @@ def test_filters_are_exact(folder, table, expression, columns):
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 @pytest.mark.parametrize("unit", ["us", "ms"])
 def test_times_are_compared_as_the_dataset_shows_them(folder, unit, shift):
-    """The stored times have fractions of a unit. pyarrow compares the floored values."""
+    """The stored times are finer than the unit of the dataset, so the dataset shows them rounded down. Conditions must
+    compare the rounded values, as pyarrow does."""
     rows = orcidx.dataset(folder, timestamp_unit=unit)
     whole = rows.to_table()
     some = whole.column("time")[1234].value + shift

@@ -160,7 +160,8 @@ def test_the_zone_of_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
 
 
 def test_one_thread_in_a_task(spark: Any, frame: Any, tmp_path: Path) -> None:
-    """A Python worker of Spark decodes in the task's own thread, although the option asks for a pool."""
+    """A Python worker of Spark decodes in the task's own thread, although ``use_threads=True`` asks for a pool of
+    threads."""
     data, _ = frame
     path = str(written(data, tmp_path / "t", orc__row__index__stride=STRIDE))
 

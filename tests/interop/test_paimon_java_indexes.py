@@ -320,7 +320,7 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
             candidates = list(range(len(values)) if selection is None else selection)
             nulls = sum(values[row] is None for row in candidates)
             if not strict and nulls and (nulls > k if order["nulls_first"] else len(candidates) - nulls < k):
-                assert rows < ours or rows == ours, where  # before 2.0, Java does not treat nulls as equal
+                assert rows < ours or rows == ours, where  # before 2.0, Paimon does not treat nulls as equal
             else:
                 assert ours == rows, where
             if strict:
