@@ -46,8 +46,8 @@ SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, 
 
 @dataclass(frozen=True)
 class Number:
-    """Identifies a case of a seed. Some numbers have a kind of sample. Such a number identifies another case than the
-    same number without a kind."""
+    """Identifies a case of a seed. With a kind, the case is made only from samples of this kind. So it differs from the
+    case of the same number without a kind."""
 
     number: int
     kind: str | None = None

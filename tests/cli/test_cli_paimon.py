@@ -149,7 +149,8 @@ def test_dv_show(orcidx_command, name):
 
 
 def test_dv_show_of_billions_of_positions_makes_no_list_of_them(orcidx_command, tmp_path, monkeypatch):
-    """The positions are runs that take half a megabyte. As a list of numbers they would take 16 GB."""
+    """The deletion vector stores its positions as runs, which take half a megabyte. As a list of numbers, the positions
+    would take 16 GB."""
     monkeypatch.setattr(paimon.DeletionVector, "positions", property(lambda vector: pytest.fail("lists all")))
     (tmp_path / "dv").write_bytes(b"\x01" + vector_of_billions_of_rows())
     code, out, _ = orcidx_command("dv", "show", str(tmp_path / "dv"), "--json")

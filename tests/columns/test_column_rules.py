@@ -112,7 +112,7 @@ def test_dictionary() -> None:
     "lengths", [(0,), (1,), (5,), (0, 1), (3, 8), (2, 16), (9, 17), (1, 32), (1, 33), (100,)], ids=str
 )
 def test_dictionary_entries_of_all_lengths(rng: np.random.Generator, lengths: tuple[int, ...], nulls: bool) -> None:
-    """Entries are copied in steps of 8, 16 or 32 bytes, or with their exact length."""
+    """The reader copies dictionary entries in steps of 8, 16 or 32 bytes, or with their exact length."""
     sizes = [*lengths, *(int(size) for size in rng.choice(lengths, 18))]
     entries = [rng.integers(97, 123, size).astype(np.uint8).tobytes() for size in sizes]
     picked = [int(index) for index in rng.integers(0, len(entries), 9000)]

@@ -68,8 +68,8 @@ def test_every_way_to_name_the_files_finds_the_index(indexed: Path, monkeypatch:
 
 
 def test_folders_above_what_was_asked_are_no_columns(tmp_path: Path) -> None:
-    """The folder is named ``day=1``, and the files also store a column ``day``. The stored values are read if the scan
-    starts inside this folder."""
+    """The folder is named ``day=1``, and the files also store a column ``day``. If the scan starts inside this folder,
+    the column has the stored values. If the scan starts above the folder, the column has the value 1."""
     (tmp_path / "day=1").mkdir()
     orc.write_table(pa.table({"id": [1, 2], "day": [7, 8]}), tmp_path / "day=1" / "a.orc")
     index_here(tmp_path, {"bitmap": {"id": {}}})

@@ -202,8 +202,8 @@ def test_java_assignment(root: Path) -> None:
 
 
 def test_restored_buckets_keep_their_keys_and_fill_up_first() -> None:
-    """Buckets are filled in the order of Java's HashMap. In a table of 16 entries, bucket 17 is at place 1, before
-    bucket 5."""
+    """Buckets are filled in the order of Java's HashMap. In a hash table with 16 places, bucket 17 is at place 1,
+    before bucket 5."""
     restored = {5: [1, 2], 17: np.array([3]), 0: [4, 5, 6]}
     assigner = BucketAssigner(3, restored=restored)
     assert assigner.assign([3, 1, 5]).tolist() == [17, 5, 0]

@@ -105,7 +105,8 @@ def test_read(describe: Describe, s3: tuple[str, RequestLog]) -> None:
 
 
 def test_far_ranges_in_few_requests(describe: Describe, s3: tuple[str, RequestLog], store: Any) -> None:
-    """The bytes between the ranges are dropped while they arrive, or afterwards, depending on the library."""
+    """Ranges that are far apart are read by few requests. The bytes between the ranges are dropped while they arrive,
+    or afterwards, depending on the library."""
     log = s3[1]
     data = DATA * 4
     obstore.put(store, "far.orc", data)
