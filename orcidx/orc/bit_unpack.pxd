@@ -94,7 +94,7 @@ cdef bint use_avx2
 # Unpacks n values of `width` bits, most significant bit first, to `out`. `width` is 1..24, 26, 28, 30, 32, 40, 48, 56
 # or 64. Up to 56 bytes after the last value may be loaded, and up to 7 values after the n values may be stored.
 cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
-# The same for zigzag-coded values.
+# Like `unpack_plain`, for zigzag-coded values.
 cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
 
 # Decodes whole runs of version 2 from `at` on, as long as they end before `end` and fit into `n` values. 64 bytes after
@@ -102,5 +102,5 @@ cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexc
 # have been stored. The function stops if space or bytes run out, at a PATCHED_BASE run, and at anything unusual. The
 # caller then decodes one run by itself.
 cdef int64_t runs_int64(const uint8_t** at, const uint8_t* end, int64_t* out, int64_t n, bint zigzag) noexcept nogil
-# The same. It also stops before a run whose values may not fit into 32 bits (signed, or unsigned without zigzag).
+# Like `runs_int64`. Also stops before a run whose values may not fit in 32 bits (signed, or unsigned without zigzag).
 cdef int64_t runs_int32(const uint8_t** at, const uint8_t* end, int32_t* out, int64_t n, bint zigzag) noexcept nogil

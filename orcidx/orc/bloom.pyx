@@ -124,8 +124,8 @@ cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t has
 cdef class BloomFilters:
     """The filters of one column of a stripe, one for each row group.
 
-    ``reasons``: for each filter the reason why it cannot be used, or None if it can be used. An unusable filter counts
-    as one that may contain everything.
+    ``reasons``: for each filter the reason why it cannot be used, or None if it can be used. A filter that cannot be
+    used is treated as if it may contain every key.
     """
 
     cdef const uint8_t[::1] _bits

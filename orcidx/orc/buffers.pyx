@@ -314,7 +314,7 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
-        indexes.largest = 0                 # later the largest index, even if this index does not fit into 32 bits
+        indexes.largest = 0                 # reading sets it to the largest index, which may exceed 32 bits
         while done < count:
             step = min(count - done, <int64_t> CHECKED)
             indexes.read_int32(&out[done], step)

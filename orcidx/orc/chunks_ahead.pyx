@@ -115,12 +115,12 @@ cdef class ChunksAhead:
         return done > 0
 
     def go_on(self):
-        """The reader calls this. From now on other threads may decompress chunks that the reader has not requested
-        yet."""
+        """The reader calls this method. From then on, other threads may decompress chunks that the reader has not
+        requested yet."""
         self.allowed = ALL
 
     def close(self):
-        """The reader calls this. Other threads find no more chunks after this call."""
+        """The reader calls this method. After this call, other threads find no more chunks."""
         with nogil:
             self.give_up()
             self.stopped = True

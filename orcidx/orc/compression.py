@@ -44,7 +44,7 @@ __all__ = [
 DecompressInto = Callable[[memoryview, memoryview], int]
 
 CHUNK_HEADER = 3
-"""Bytes."""
+"""The number of bytes of a chunk's header."""
 BLOCK_SIZE_LIMIT = 1 << 23
 """A chunk length has 23 bits. All writers refuse block sizes of this value or more."""
 ZSTD_MODULES = ("_zstd", "backports.zstd._zstd", "zstandard.backend_c", "zstandard._cffi")

@@ -8,7 +8,7 @@ cdef bint is_fast() noexcept nogil
 # becomes 4 if a value has more than 128 bits.
 cdef int64_t wide_values(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most,
                          int* status) noexcept nogil
-# The same with 8 bytes for each value. Stops at the first code of more than 62 bits.
+# Like `wide_values`, but writes 8 bytes for each value, and stops at the first code of more than 62 bits.
 cdef int64_t narrow_values(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out,
                            uint64_t* most) noexcept nogil
 # Skips up to `count` values, and returns their number.

@@ -12,7 +12,7 @@ cdef enum:
 # `wide`. `wide` must have room for BLOCK values in both cases. `status` becomes other than 0 if a value is refused.
 cdef int64_t next_decimals(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,
                            int64_t* narrow, uint8_t* wide, int* status) except -1 nogil
-# The same for unscaled values that are stored as integers and have at most NARROW digits.
+# Like `next_decimals`, for unscaled values that are stored as integers and have at most NARROW digits.
 cdef int64_t next_short_decimals(IntRle values, int64_t left, int precision, int64_t* narrow,
                                  int* status) except -1 nogil
 cdef void widen_values(const int64_t* values, int64_t count, uint8_t* out) noexcept nogil

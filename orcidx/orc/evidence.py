@@ -144,7 +144,7 @@ class StatisticsEvidence(_Noted):
         self._missing = missing or {}
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests all units at once. See ``pruning.Evidence``."""
+        """Tests the file, all stripes, or all row groups at once. See ``pruning.Evidence``."""
         column = self._columns.get(leaf.path)
         if column is None:
             reason = self._missing.get(leaf.path)
@@ -324,7 +324,7 @@ class DictionaryEvidence:
         self._rows = rows
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests the entries. See ``pruning.Evidence``."""
+        """Tests the entries of the dictionary. See ``pruning.Evidence``."""
         if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.negated):
             return None
         entries = self._read(leaf.path)

@@ -35,7 +35,7 @@ cdef class IntRle:
     cdef int skip_values(self, int64_t n) except -1 nogil
     # Returns `total` plus the sum of n lengths. Raises CorruptFile for a negative length or a sum beyond int64.
     cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil
-    # Skips n lengths and returns their sum. Raises the same errors.
+    # Skips n lengths and returns their sum. Raises the same errors as `add_lengths`.
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
 
     # Returns the size in bytes of the current run, and writes its number of values to `count`. Refills the window until

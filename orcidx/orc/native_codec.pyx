@@ -60,8 +60,8 @@ cdef class NativeCodec:
             written = (<zstd_t> self.call)(context, out, capacity, chunk, length)
             failed = (<is_error_t> self.is_error)(written) != 0
         else:
-            # The library gets variables for both sizes. So it accepts trailing bytes, and an output that is shorter
-            # than its buffer.
+            # libdeflate writes the numbers of read and written bytes to `consumed` and `written`. With these pointers
+            # it accepts bytes after the compressed data, and output that is shorter than `capacity`.
             failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
         context = put_context(self.slots, context)
         if context != NULL:

@@ -15,7 +15,7 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     which two fields have the same name becomes a list of pairs (name, value)."""
     try:
         return array.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError):  # Python has neither years before 1 or after 9999 nor nanoseconds
+    except (OverflowError, ValueError):  # Python's times end at the years 1 and 9999, and have no nanoseconds
         return [_python_value(scalar) for scalar in array]
 
 

@@ -76,8 +76,8 @@ NANOS_PER_MILLI = 1_000_000
 LAST_NANO = NANOS_PER_MILLI - 1
 """The last nanosecond of a millisecond. An absent ``maximumNanos`` has this value."""
 KEPT_UNITS = 1 << 12
-"""The most decoded statistics of stripes and of the file that are kept with one tail. One takes about 256 bytes. The
-statistics of the column that was decoded last are always kept."""
+"""The maximum number of decoded statistics that are kept with one tail. Each of them is for one column, and for the
+file or one stripe. It takes about 256 bytes. The statistics of the column that was decoded last are always kept."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

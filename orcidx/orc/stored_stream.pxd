@@ -41,7 +41,7 @@ cdef class StoredStream:
     # The chunks whose headers are in this range of stream offsets are not counted, because they were counted before.
     cdef int64_t counted_from
     cdef int64_t counted_to
-    cdef int64_t then_counted_from      # the same, after the next seek
+    cdef int64_t then_counted_from      # the values of `counted_from` and `counted_to` after the next seek
     cdef int64_t then_counted_to
 
     cdef Piece piece

@@ -143,8 +143,8 @@ cdef class StoredStream:
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
         # Passes the chunk at `start` and the next chunks to other threads. Then takes the decompressed chunk at
         # `start`. Returns NO_CHUNK if this is not possible. The ring copies the stored bytes, so the piece is not
-        # needed afterwards. If the piece of a later chunk cannot be read early, this chunk is requested again when it
-        # is taken.
+        # needed afterwards. If the piece of a later chunk cannot be read early, the later chunk is requested again when
+        # it is taken.
         cdef bint needed = not self.ahead.goes_to(start, length)
         cdef int64_t offset = self.ahead.wants()
         while offset >= 0:

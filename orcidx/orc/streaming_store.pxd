@@ -8,7 +8,7 @@ cdef enum:
 # Copies n bytes to memory that is not read soon. After the last call, `fence_stores` makes the bytes visible to other
 # threads.
 cdef void store_streaming(void* out, const void* values, int64_t n) noexcept nogil
-# The same for n 64-bit integers, which are widened to 128 bits. n must be even, and the address `out` must be a
-# multiple of 16.
+# Like `store_streaming`, but copies n 64-bit integers and widens them to 128 bits. n must be even, and the address
+# `out` must be a multiple of 16.
 cdef void widen_streaming(void* out, const int64_t* values, int64_t n) noexcept nogil
 cdef void fence_stores() noexcept nogil

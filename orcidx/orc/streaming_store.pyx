@@ -1,9 +1,9 @@
 """Stores that bypass the caches. They are for output that is too large to stay in a cache until it is read.
 
-An ordinary store first fetches the cache line that it overwrites. If the output is larger than a cache, this is half of
-the memory traffic. For example, 96 MB of decimals are written at 9 GB/s, and at 25 GB/s with stores that do not fetch.
-Smaller output is faster in the cache. Values are decoded into a block that stays in the cache, and the block is then
-copied.
+An ordinary store first fetches the cache line that it overwrites. If the output is larger than a cache, these fetches
+are half of the memory traffic. For example, 96 MB of decimals are written at 9 GB/s with ordinary stores, and at 25
+GB/s with stores that do not fetch. Smaller output is faster in the cache. Values are decoded into a block that stays in
+the cache, and the block is then copied.
 """
 
 from libc.stdint cimport int64_t

@@ -374,18 +374,18 @@ def struct_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def list_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
-    """The same for a LIST."""
+    """The Arrow type of a LIST column whose items have the type ``children[0]``."""
     return pa.list_(arrow_field("item", node.children[0], children[0]))
 
 
 def map_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
-    """The same for a MAP."""
+    """The Arrow type of a MAP column. ``children``: the types of its keys and of its values."""
     key, value = node.children
     return pa.map_(arrow_field("key", key, children[0], nullable=False), arrow_field("value", value, children[1]))
 
 
 def union_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
-    """The same for a UNION. The Arrow union is sparse."""
+    """The Arrow type of a UNION column whose variants have these types. The Arrow union is sparse."""
     pairs = zip(node.children, children)
     return pa.sparse_union([arrow_field(f"_union_{number}", *pair) for number, pair in enumerate(pairs)])
 

@@ -5,5 +5,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 # have been stored. The function stops if space or bytes run out, and at anything unusual. The caller then decodes one
 # run by itself.
 cdef int64_t v1_runs_int64(const uint8_t** at, const uint8_t* end, int64_t* out, int64_t n, bint zigzag) noexcept nogil
-# The same. It also stops before a run whose values may not fit into 32 bits (signed, or unsigned without zigzag).
+# Like `v1_runs_int64`. Also stops before a run whose values may not fit in 32 bits (signed, or unsigned without
+# zigzag).
 cdef int64_t v1_runs_int32(const uint8_t** at, const uint8_t* end, int32_t* out, int64_t n, bint zigzag) noexcept nogil

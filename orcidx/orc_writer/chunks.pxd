@@ -7,7 +7,7 @@ from orcidx.orc_writer.positions cimport WrittenPositions
 # A stretch is a series of chunks. The first chunk of a stretch is its probe, which is compressed at each level.
 ctypedef struct Favour:
     int64_t faster  # extra bytes of the probes at the faster level, minus the allowed extra bytes
-    int64_t narrow  # the same for the smaller window
+    int64_t narrow  # extra bytes with the smaller window, minus the allowed extra bytes
 
 
 cdef class ChunkedStream:

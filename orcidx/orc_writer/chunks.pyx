@@ -44,7 +44,7 @@ cdef inline bint is_smaller(Py_ssize_t written, size_t length) noexcept nogil:
 cdef inline Py_ssize_t keep_shorter(
     const uint8_t* packed, Py_ssize_t other, uint8_t* out, Py_ssize_t written
 ) noexcept nogil:
-    """Replaces the kept result by another one if the other is shorter, or if none is kept."""
+    """Replaces the kept result by another result if the other result is shorter, or if no result is kept."""
     if not other or (written and written <= other):
         return written
     memcpy(out, packed, other)

@@ -37,7 +37,8 @@ cdef class GatheredTexts:
     def bring(self, ArraySource source not None, ArraySource values not None, int64_t start, int64_t stop):
         """The texts of some rows as a separate array, which is valid until the next call.
 
-        ``source`` has int32 indexes, ``values`` the texts. Raises ``IndexError`` for an index outside of the texts."""
+        ``source`` has int32 indexes, and ``values`` has the texts. Raises ``IndexError`` for an index that has no
+        text."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
         cdef int64_t first, last, total = 0, wrong = -1
         cdef size_t rows = stop - start

@@ -194,8 +194,8 @@ cdef class FloatColumn(BaseColumn):
         return 0
 
     cdef int _add_to_bloom(self, const double* numbers, int n) except -1 nogil:
-        """Adds hashes. The two zeros are equal, so both are added for either of them. Every NaN is added as the
-        canonical NaN."""
+        """Adds hashes. 0.0 and -0.0 are equal, so the hashes of both are added if one of them occurs. Every NaN is
+        added as the canonical NaN."""
         cdef uint64_t bits
         cdef int i
         for i in range(n):

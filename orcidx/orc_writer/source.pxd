@@ -6,7 +6,7 @@ ctypedef fused offset_t:
 
 
 cdef inline int64_t find_lengths(const offset_t* offsets, int64_t count, int64_t* longest) noexcept nogil:
-    """Returns the number of bytes of the shortest text. ``longest`` becomes that of the longest text."""
+    """Returns the number of bytes of the shortest text. Sets ``longest`` to the number of bytes of the longest text."""
     cdef int64_t entry
     cdef offset_t most = 0
     cdef offset_t least = offsets[1] - offsets[0]

@@ -226,8 +226,8 @@ cdef class EntryValues(TextValues):
         return 0
 
     def write_indexes(self, ArraySource source not None, ArraySource values not None, int64_t start, int64_t stop):
-        """Appends rows of an Arrow dictionary, and returns the number of nulls. ``source`` has int32 indexes,
-        ``values`` the texts.
+        """Appends rows of an Arrow dictionary, and returns the number of nulls. ``source`` has int32 indexes, and
+        ``values`` has the texts.
 
         The stripe must have a dictionary. Raises ``BadValue``."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset

@@ -304,7 +304,7 @@ class OrcWriter:
     ) -> None:
         if kind is not None:
             self.abort()
-        elif not self._closed or self._failure is not None:  # another writer ended the stripe, which raised an error
+        elif not self._closed or self._failure is not None:  # raises the error of a stripe that another writer ended
             self.close()
 
 

@@ -32,7 +32,7 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """Makes evidence from ``raw``, which are the statistics of a column."""
+        """Makes a ``StatisticsColumn`` from ``raw``, the raw statistics of a column."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 

@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 BATCHES_A_TURN = 64
-"""If all rows go into one table, this many batches of small files are read in one turn (``fetching.drive.Turn``). The
-table needs all of them anyway."""
+"""If all rows go into one table, this many batches of rows from small files are returned in one turn
+(``fetching.drive.Turn``). The table needs all of these batches anyway."""
 
 TABLE_BATCHES = 4
 """For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all of
@@ -77,7 +77,7 @@ class ScanRequest:
 
     @property
     def together(self) -> int:
-        """The number of batches of small files that are read together."""
+        """How many batches of rows from small files are returned in one turn."""
         return BATCHES_A_TURN if self.wanted_as == "table" and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:

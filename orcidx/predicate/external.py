@@ -39,8 +39,8 @@ class Relaxation:
         self.changed = False
 
     def relax(self, leaf: Leaf, kind: pa.DataType, is_char: bool) -> Leaf | Constant:
-        """Returns the leaf itself if it has the same meaning in orcidx and in pyarrow. Otherwise returns a wider leaf
-        or True."""
+        """Returns the leaf itself if it has the same meaning in orcidx and in pyarrow. Otherwise returns a leaf that is
+        TRUE wherever pyarrow's comparison is true, or the constant True."""
         domain = domain_of(kind)
         if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
             return leaf

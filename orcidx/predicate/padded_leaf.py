@@ -10,9 +10,9 @@ __all__ = ["PaddedLeaf"]
 class PaddedLeaf(Leaf):
     """A leaf of an engine that compares CHAR values with their trailing spaces, and that evaluates the condition again.
 
-    A leaf of orcidx ignores these spaces. Whether a column has type CHAR is known for each file. If it has, binding
-    keeps ``EQ`` and ``IN`` that are not negated, because they keep every row that the engine keeps. Other operators
-    become True."""
+    A leaf of orcidx ignores these spaces. Only the schema of a file says whether the column has type CHAR. If it has
+    this type, binding keeps ``EQ`` and ``IN`` leaves that are not negated, because such leaves keep every row that the
+    engine keeps. All other leaves become True."""
 
     @property
     def keeps_all_of_char(self) -> bool:

@@ -34,7 +34,8 @@ def is_polars(where: object) -> bool:
 
 
 def from_polars_expression(expression: PolarsExpression) -> Predicate:
-    """Makes a predicate from a Polars expression. In it NaN is above every number, whatever the option ``nan`` is.
+    """Makes a predicate from a Polars expression. In this predicate, NaN is above every number, whatever the option
+    ``nan`` is.
 
     Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in,
     and str.starts_with, ends_with and contains (literal) are supported. Raises ``InvalidQuery`` for anything else.

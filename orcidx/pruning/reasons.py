@@ -42,7 +42,7 @@ def same_value_text(value: pa.Scalar) -> str:
     """The deciding fact for a column that has the same value in all rows of a file."""
     try:
         shown = str(value) if value.is_valid else "null"
-    except (OverflowError, ValueError):  # Python has neither years before 1 or after 9999 nor nanoseconds
+    except (OverflowError, ValueError):  # Python's times end at the years 1 and 9999, and have no nanoseconds
         shown = str(value.cast(pa.string()))
     return f"is {shown} in the whole file"
 
@@ -139,7 +139,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     seen = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in seen  # only then can a group already have the same reason
+        again = asked in seen  # if not, no group has the same reason yet
         seen.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]

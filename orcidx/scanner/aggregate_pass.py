@@ -212,8 +212,8 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """Returns the request with the columns of the plan in place of its own columns. The request adds the column of file
-    names itself."""
+    """Returns the request with the columns of the plan in place of its own columns. The column of file names is left
+    out, because the request adds this column by itself."""
     columns = tuple(path for path in dict.fromkeys(plan.paths.values()) if path != (request.file_path,))
     return replace(request, columns=columns, row_numbers=None)
 

@@ -26,7 +26,7 @@ POOL = Pool(1)
 """The only pool on which columns are decoded. ``Chains`` objects set the number of its threads."""
 
 cdef long INSIDE = 0  # threads of the pool that are inside a task
-cdef long CLOSING = 0  # forks that wait for these threads or are running
+cdef long CLOSING = 0  # forks that are running, or that wait until no thread is inside a task
 cdef Waiters ENTERING = Waiters()
 cdef Waiters LEAVING = Waiters()
 
@@ -211,7 +211,7 @@ cdef class Chains:
         finally:
             self.inside = False
         self.caller_leaves()
-        self.start()  # for tasks that could only start after this thread's last task
+        self.start()  # some tasks can start only now, after this thread's last task
 
     def close(self):
         """Drops all tasks that have not started, and returns when no task is running. Chains that failed can be used

@@ -122,8 +122,9 @@ class ColumnCursor:
         """Goes back to an earlier place, because the rows that were read from there are not used. ``work``: the work
         that was done for these rows.
 
-        The next read then starts as if these rows had never been read. A seek to the row group of its first row would
-        not do, because it could pass over damaged bytes. The error would then depend on what was read in advance."""
+        The next read then starts as if these rows had never been read. It would not be enough to seek to the row group
+        of the first of these rows, because a seek may pass over damaged bytes. Whether an error is raised would then
+        depend on what was read in advance."""
         self._back, self._group, self._row = place, place.group, place.row
         self.wasted = self.wasted[0] + work[0], self.wasted[1] + work[1]
 

@@ -174,7 +174,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
     index = index_reads(scan)
     indexed = 0 if index is None else index.bytes_fetched
     read = storage.metrics.bytes_fetched + indexed
-    scan.reader.rereads = False  # the scan does not read what follows
+    scan.reader.rereads = False  # a scan does not make the reads below, so they may use the caches
     uncounted = _count_skipped(scan, stripes, alive, storage)
     ranges.add(scan)
     outcome = scan.evidence.pruner.outcome

@@ -109,7 +109,7 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
     remote.last.kept = partial(job.tail.read, metrics)
     try:
         return OrcReader(storage, limits, rereads=rereads)
-    except (CorruptFile, Unsupported):  # only the copy may be damaged, so the file's own tail is read
+    except (CorruptFile, Unsupported):  # the copy is damaged, but the file's own tail may be undamaged
         return OrcReader(storage, limits, rereads=rereads)
 
 

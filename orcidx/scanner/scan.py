@@ -436,7 +436,7 @@ class Scan(RequestNarrowing, ArrowStream):
                     scan.jobs, scan.resolved, scan.request, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
                 columns = tuple(scan.schema.names)
-                count_schema_reads(scan, ScanMetrics())  # the explanation counts the tail of each file
+                count_schema_reads(scan, ScanMetrics())  # the explanation itself counts the tail of each file
                 break
             except FileGone as error:  # the first file, which determines the columns, is gone: try the next file
                 gone.append(gone_file(error))

@@ -12,7 +12,8 @@ SCHEMA_READS = "_schema_reads"
 
 
 def schema_reads(scan: object) -> ScanMetrics:
-    """Returns the counts of the reads that find the schema of a scan. Other reads before an iteration may be added."""
+    """Returns the counts of the reads that find the schema of a scan. A caller may add the counts of other reads that
+    come before an iteration."""
     reads: ScanMetrics = scan.__dict__.setdefault(SCHEMA_READS, ScanMetrics())
     return reads
 

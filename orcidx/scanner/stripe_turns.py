@@ -22,7 +22,7 @@ __all__ = ["StripeTurns"]
 class StripeTurns:
     """Gives a ``Turn`` for each remaining stripe of all files. A file is closed after its last turn.
 
-    ``together``: the number of batches of small files that are returned in one turn. If each small file had its own
+    ``together``: how many batches of rows from small files are returned in one turn. If each small file had its own
     turn, the overhead of the turn would be a tenth of the time for the file. ``io_bytes``: the maximum number of bytes
     that may be fetched in advance. ``learn_schema``: a function that stores the schema of the scan. Its argument is a
     function that returns the schema of a file."""

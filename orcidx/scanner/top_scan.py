@@ -62,7 +62,7 @@ def resolved_order(
         every = request.predicate_schema
     keys = []
     for key in order:
-        if key.column != request.file_path:  # the order becomes a condition, so the name must be as clear as in one
+        if key.column != request.file_path:  # a condition will use the name, so it must be unambiguous
             resolve_column((key.column,), every, case_sensitive=request.options.case_sensitive)
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
         if len(path) > 1 or not sorts(kind):

@@ -218,7 +218,7 @@ class FsspecStore:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
-        if self._is_web:  # called only for URLs that end with a slash or have a wildcard: pages of links
+        if self._is_web:  # called only for URLs with a final slash or a wildcard, and these are not files
             return None
         self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         try:

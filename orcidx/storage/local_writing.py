@@ -83,8 +83,8 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
-    """Opens a new file and returns its descriptor. If the new file will replace another file, only its owner can read
-    the new file at first. Later the new file gets the mode of the other file."""
+    """Opens a new file and returns its descriptor. If the new file will replace another file, at first only the owner
+    of the new file can read it. Later the new file gets the mode of the other file."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)

@@ -119,7 +119,8 @@ class Lists(_Repeated):
 
 
 class Maps(_Repeated):
-    """MAP: keys and values. Arrow does not allow null keys. Repeated keys are kept."""
+    """Reads MAP: the keys and the values of all rows, and a length for each row. Arrow does not allow null keys.
+    Repeated keys are kept."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild

@@ -69,7 +69,7 @@ class Integers(KeepsWhileDecoding):
 
 
 class Bytes(Fixed):
-    """BYTE: byte runs."""
+    """Reads BYTE, which is stored as byte runs."""
 
     width = 1
 
@@ -110,7 +110,7 @@ class Floats(KeepsWhileDecoding):
 
 
 class Booleans(ColumnReader):
-    """BOOLEAN: bits in byte runs."""
+    """Reads BOOLEAN, which is stored as bits in byte runs."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
