@@ -46,7 +46,8 @@ DecompressInto = Callable[[memoryview, memoryview], int]
 CHUNK_HEADER = 3
 """The number of bytes of a chunk's header."""
 BLOCK_SIZE_LIMIT = 1 << 23
-"""A chunk length has 23 bits. All writers refuse block sizes of this value or more."""
+"""The compression block size is below this value, because the length of a chunk has 23 bits. All writers refuse this
+value and larger values."""
 ZSTD_MODULES = ("_zstd", "backports.zstd._zstd", "zstandard.backend_c", "zstandard._cffi")
 """The modules that may contain libzstd, the fastest first. On x86-64 the libzstd of Python 3.14 (``_zstd``) and of
 ``backports.zstd`` has loops in assembly. The libzstd of ``zstandard`` has none and takes 8 to 18 % longer (decision

@@ -142,9 +142,10 @@ class FileFacts:
     block_size: int
     row_index_stride: int
     hybrid_calendar: bool
-    """Days before 1582-10-15 are dates of the Julian calendar."""
+    """Whether days before 1582-10-15 are dates of the Julian calendar."""
     decimal64: bool
-    """The version is [1, 9999]: decimals of up to 18 digits are stored as one signed RLEv2 stream."""
+    """Whether the file has version [1, 9999]. Such a file stores decimals of up to 18 digits as one signed RLEv2
+    stream."""
     by_spark: bool = False
     """Whether Spark itself wrote the file. Spark rounds decimals to their type before it passes them to ORC."""
 

@@ -56,7 +56,8 @@ FOUR_CENTURIES = 146097 * DAY_SECONDS
 HINTS_FROM = -(1 << 32)
 """1833-11-24 in seconds since 1970. No zone has a change before it, except markers for the beginning of time."""
 HINT_SECONDS = 1 << 23
-"""97 days. There are few transitions between two hints."""
+"""97 days in seconds, the time from one element of ``Zone.hints`` to the next. In this time a zone has few
+transitions."""
 
 CALM_FROM, CALM_UNTIL = 2 * DAY_SECONDS, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970. Between these two times, all tables of time zones agree, except for

@@ -38,7 +38,7 @@ UNNAMED = ""
 """The name of the only column of a file whose top-level type is not a struct."""
 
 MOST_VARIANTS = 127
-"""Arrow stores type ids in a signed byte."""
+"""The maximum number of variants of a union. Arrow stores type ids in a signed byte."""
 
 LARGEST_PRECISION = 38
 

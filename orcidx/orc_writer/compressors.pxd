@@ -18,7 +18,7 @@ cdef class Compressor:
     cdef void* set_parameter
     cdef void* slots[CONTEXT_SLOTS]  # contexts that are not in use
     cdef readonly Compressor faster  # a lower level, which compresses some streams better; None: there is none
-    cdef readonly Compressor narrow  # the same level with a smaller window
+    cdef readonly Compressor narrow  # the lower level with a smaller window
     cdef readonly Compressor for_numbers  # the compressor for streams of integers; None: this one
     cdef readonly Compressor thorough  # a higher level, for few bytes that stand for many values
     cdef object through  # a Python function on bytes, which is used if there is no native function

@@ -1,12 +1,12 @@
 """STRING, VARCHAR, CHAR and BINARY. They are stored as bytes and lengths, or as numbers of entries in a sorted
 dictionary.
 
-A stripe of a string column begins with a dictionary. When its first row group ends, the sizes of both forms before
-compression are compared. The direct form has the bytes of all texts, and the bits of their lengths. The dictionary form
-has the distinct texts, and the bits of the entry numbers. The dictionary is kept if it has less than three quarters of
-the direct size. It is not kept if the texts are so short (2 bytes on average) that a codec compresses them better than
-the entry numbers. Later the dictionary is given up if the number of distinct texts grows with the rows. Statistics are
-(least, greatest, total bytes). For BINARY least and greatest are None.
+A stripe of a string column begins with a dictionary. After 50,000 values, and at the end of the stripe, the sizes of
+both forms before compression are compared. The direct form has the bytes of all texts, and the bits of their lengths.
+The dictionary form has the distinct texts, and the bits of the entry numbers. The dictionary is kept if it has less
+than three quarters of the direct size. It is not kept if the texts are so short (2 bytes on average) that a codec
+compresses them better than the entry numbers. At the end of each row group, the dictionary is given up if more than 80
+% of the values are distinct. Statistics are (least, greatest, total bytes). For BINARY least and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -98,8 +98,10 @@ cdef class TextColumn(EntryValues):
         self._take_present(other)
 
     cdef bint _pays(self, bint finally_):
-        """Whether the dictionary saves bytes for the values so far. Before 50,000 values only a very bad dictionary is
-        given up, because new texts become rarer."""
+        """Whether the dictionary saves bytes for the values so far. If ``threshold`` is above 0, only the share of
+        distinct values decides. Otherwise the answer is no if more than 80 % of the values are distinct, or if they
+        have at most 2 bytes on average. The sizes of both forms are compared only after 50,000 values or at the end,
+        because new texts become rarer."""
         cdef size_t distinct = self.dictionary.count
         if not self.code_count:
             return True

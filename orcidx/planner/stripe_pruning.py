@@ -82,7 +82,7 @@ class StripeDecision:
 
 
 class _LazyEvidence:
-    """Evidence that is created when it is first used, because coarser evidence is often enough."""
+    """Evidence that is created when it is first used. Often it is never created, because coarser evidence is enough."""
 
     def __init__(self, name: str, make: Callable[[], Evidence]) -> None:
         self.name = name
@@ -107,7 +107,8 @@ def ruled_out(
     file: FileNumbers,
     options: ReadOptions,
 ) -> bool:
-    """Whether plain comparisons with the file's statistics prove that no row matches; see ``FilePruner``."""
+    """Whether simple comparisons with minima and maxima of the file prove that no row matches. For ``places`` see
+    ``FilePruner``."""
 
     def excludes(node: object) -> bool:
         if isinstance(node, BoundLeaf):

@@ -23,7 +23,7 @@ from orcidx.predicate.nodes import MIRRORED, Constant, External, Leaf, Op, all_o
 __all__ = ["TRIED", "computed_table", "expression_of_form", "from_expression", "metadata_pairs", "serialized_form"]
 
 TRIED = "try_cast"
-"""The name of a function that pyarrow does not have; see ``tried_casts``."""
+"""The function name that stands for TRY_CAST in an Expression. pyarrow has no such function; see ``tried_casts``."""
 
 _COMPARISONS = {
     "equal": (Op.EQ, False),

@@ -237,7 +237,7 @@ class RowForms:
 
 
 def _positions_of(runs: Int64Array) -> Int64Array:
-    """The rows of runs, ascending."""
+    """The numbers of the rows in some runs, in ascending order."""
     lengths = runs[:, 1] - runs[:, 0]
     before = np.cumsum(lengths) - lengths
     rows: Int64Array = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(runs[:, 0] - before, lengths)
@@ -264,7 +264,7 @@ def runs_of_mask(mask: BoolArray) -> Int64Array:
 
 
 def runs_of_sorted(positions: Int64Array) -> Int64Array:
-    """Runs of rows that are ascending."""
+    """The runs of some row numbers, which must be in ascending order."""
     if not len(positions):
         return NO_RUNS
     breaks = np.flatnonzero(np.diff(positions) != 1)

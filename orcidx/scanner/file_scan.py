@@ -116,7 +116,7 @@ class FileScan:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
         use. None means the whole memory of the scan. ``count``: a function for a request without columns. It receives
         numbers of rows, and no batches are made. ``pauses``: see ``Caller``."""
-        # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
+        # If there is no pruner, no streams were fetched to decide on the stripe.
         pruner: FilePruner | None = self.evidence.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:

@@ -64,7 +64,7 @@ class IndexedGroups:
 
     @property
     def origin(self) -> str:
-        """A text that says which kinds of evidence gave the totals."""
+        """A text that says what gave the totals: indexes of some kinds, or only metadata."""
         if not self.kinds:
             return "metadata"
         return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"

@@ -290,7 +290,7 @@ class _Search:
         return self._statistics.notes
 
     def run(self) -> SearchSteps:
-        """Searches all evidence."""
+        """Searches the file's statistics and indexes, and then each stripe that may have one of the keys."""
         reader = self._scan.reader
         rows = reader.tail.footer.rows
         if not rows:

@@ -133,7 +133,7 @@ class WaitingRows:
         return int(self.groups().sum()) >= most
 
     def groups(self) -> Bools:
-        """The row groups in which the rows are."""
+        """For each row group, whether it has survivors that wait to be returned."""
         bounds = self.rows.bounds
         touched = np.zeros(len(bounds) - 1, np.bool_)
         for found in self.spans:
@@ -146,7 +146,7 @@ class WaitingRows:
         return touched
 
     def groups_left(self) -> Bools:
-        """The row groups that may have matching rows, from the first of the rows on."""
+        """For each row group, whether it may have matching rows and ends after the start of the first waiting span."""
         return self.rows.alive & (self.rows.bounds[1:] > self.spans[0].start)
 
 

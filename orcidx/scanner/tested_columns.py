@@ -64,7 +64,7 @@ class TestedColumns:
         return found
 
     def left(self, columns: Sequence[Any]) -> list[Any]:
-        """Leaves out the tested columns."""
+        """Returns the items of ``columns``, without those of columns that are tested while they are decoded."""
         return [column for place, column in enumerate(columns) if place not in self.places]
 
 

@@ -38,8 +38,8 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """For each kind of evidence, the number of rows whose totals came from this kind. Also has the reasons why some
-    evidence was not used. ``as_of`` is described at ``KnownTotals``."""
+    """For each source of totals, such as statistics or an index, the number of rows whose totals came from this source.
+    Also has the reasons why some statistics or indexes were not used. ``as_of`` is described at ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)

@@ -30,7 +30,7 @@ class ReaderAtHand:
         self._gap, self._merge_size = merge_limits(options, is_local=True)
 
     def merges_with(self, options: RequestOptions) -> bool:
-        """Whether a reader that is opened with ``options`` merges ranges in the same way."""
+        """Whether a reader that is opened with ``options`` merges ranges in the same way as this reader."""
         return (self._gap, self._merge_size) == merge_limits(options, is_local=True)
 
     @property
