@@ -3,7 +3,7 @@
 Writers add hashes of the values to a filter. Integers and days are hashed as 64-bit numbers, and texts and binaries as
 bytes. Floats are converted to double, and the bits of the double are hashed. Decimals are hashed as their text, and
 timestamps as whole milliseconds. A literal may have several hashes, because writers differ, or because several stored
-values are read as the same value. The literal is absent if all its hashes are absent.
+values are read as the same value. If none of its hashes is in a filter, the literal is absent.
 """
 
 from __future__ import annotations

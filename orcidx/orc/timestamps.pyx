@@ -258,7 +258,7 @@ def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not No
         if per_second >= 1000000:
             for i in range(count):
                 outside |= <uint64_t> (bound - seconds[i]) | <uint64_t> (bound + seconds[i])
-            outside >>= 63                      # the sign, which is set if a second is out of bounds
+            outside >>= 63                      # the sign bit, which is set if a second is out of bounds
         if per_second < 1000000 or outside:
             bad = whole_units(&seconds[0], &nanos[0], count, per_second, &out[0])
         elif per_second == 1000000:

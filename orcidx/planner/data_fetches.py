@@ -70,8 +70,8 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """Returns how many requests for the predicate's columns give the least over-read. The result is 0 if all
-        columns are fetched together."""
+        """Returns how many requests for the predicate's columns lead to the fewest unneeded bytes. The result is 0 if
+        all columns are fetched together."""
         needed = planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= JOINED_BYTES else 1

@@ -113,8 +113,8 @@ def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanatio
 
 def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies: int) -> list[FileExplanation]:
     """Returns the explanations with the bytes that the scan reads. An explanation opens all files to say how many rows
-    are skipped, but a scan opens only some of them. ``opened`` says so for each file. ``copies``: the bytes of the
-    copies of tails. They are added to the first file that is opened."""
+    are skipped, but a scan opens only some of them. ``opened``: for each file, whether a scan opens it. ``copies``: the
+    bytes of the copies of tails. They are added to the first file that is opened."""
     found = []
     for file, is_opened in zip(files, opened, strict=True):
         found.append(replace(file, read_bytes=file.read_bytes + copies if is_opened else 0))
