@@ -312,7 +312,9 @@ def _sum_in_child(data: bytes, answers: "multiprocessing.SimpleQueue[int]") -> N
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_decoding_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent process has a pool with threads. The child must make a pool of its own."""
+    """The parent process has a pool of threads. These threads do not exist in the child process, so the child must make
+    its own pool.
+    """
     data, table = wide_file()
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     with orcidx.open(data) as file:

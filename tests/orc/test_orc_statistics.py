@@ -83,8 +83,8 @@ def integers(low: int, high: int, count: int = 10, has_null: bool | None = False
 
 
 def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
-    """The file's minimum and maximum are used only if the type can hold them. If it cannot, values have wrapped
-    around."""
+    """The file's minimum and maximum are used only if the column's type can hold them. If the type cannot hold them,
+    stored values have wrapped around."""
 
     def rules_out(where: Any, *one: int, kind: TypeKind = K.BYTE, rows: int = 10) -> bool:
         (leaf,) = bind(where, pa.schema([("c", pa.int64())])).leaves()

@@ -47,12 +47,12 @@ def test_calls_of_a_lookup(tables: list[Path]) -> None:
 
 
 def test_calls_of_an_append(tables: list[Path]) -> None:
-    """An append of one row took 4,729 calls at 145d4f3."""
+    """At commit 145d4f3, an append of one row made 4,729 function calls."""
     assert calls(tables, lambda table: table.append(ONE)) <= 2000
     assert open_table(tables[1]).scan(use_threads=False).count_rows() == 101
 
 
 def test_calls_of_a_delete(tables: list[Path]) -> None:
-    """A delete of one row in one file took 5,952 calls at 145d4f3."""
+    """At commit 145d4f3, a delete of one row in one file made 5,952 function calls."""
     assert calls(tables, lambda table: table.delete(col("id") == 7)) <= 2500
     assert open_table(tables[1]).scan(use_threads=False).count_rows() == 99

@@ -67,7 +67,9 @@ def test_conditions_ignore_spaces_at_the_end(tmp_path: Path, form: str, repeats:
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_indexes_of_values_with_more_spaces_than_the_type(tmp_path: Path, form: str) -> None:
-    """Some engines do not limit CHAR(3) to 3 characters. Files that store strings do not limit it either."""
+    """Some engines write values of more than 3 characters into CHAR(3) columns. Files that store the column as strings
+    can have such values, too.
+    """
     texts = ["ab      ", "b", None, "ab", "", "      ", "b         ", "abcdef  ", "abc   ", "\xe9     ", "ab\x1f", " a"]
     table = in_table(tmp_path, texts, form)
     specs: list[tuple[str, dict[str, Any]]] = [("bitmap", {}), ("bitmap", {"version": 2, "index-block-size": 256})]

@@ -75,8 +75,8 @@ class Fault(OSError):
 def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """An error such as a full disk occurs at the first written file. In the next round it occurs at the second file,
-    and so on, until the change succeeds."""
+    """In the first round, an error such as a full disk occurs when the change writes its first file. In the second
+    round it occurs at the second file, and so on, until the change succeeds."""
     before, put = every_file(folder), Folder.put
     for allowed in range(40):
         writes = iter(range(allowed))
@@ -331,7 +331,7 @@ def test_no_tries_left_is_a_conflict_that_names_the_other(folder: Path, monkeypa
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 def test_two_processes_change_one_table(folder: Path) -> None:
-    """This test is a short run of ``python tests/paimon_soak.py``, which runs a thousand rounds (E2)."""
+    """Runs ten rounds in each of two processes. ``python tests/paimon_soak.py 2 1000`` runs a thousand rounds."""
     assert soak(folder, 2, 10)["append"] > 3
 
 
@@ -740,7 +740,7 @@ def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
 
 def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None:
     """Paimon's Java library shifts instants in ORC files by the zone of its JVM, but does not shift instants in
-    statistics and indexes (E12)."""
+    statistics and indexes."""
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     moments = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in range(1, 29)]
     given = pa.table({"id": range(28), "at": pa.array(moments, pa.timestamp("us", "UTC"))})

@@ -87,7 +87,9 @@ def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Call
 def test_a_schema_that_changes_between_planning_and_commit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, another_snapshot: bool
 ) -> None:
-    """The operation fails, because its rows, predicates and columns match the schema from before the change."""
+    """The operation fails if the schema changes after planning, because the rows, predicates and columns were planned
+    for the old schema.
+    """
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 2, "name": "city", "type": "STRING"}]
 
     def altered() -> None:
@@ -188,8 +190,8 @@ def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any])
 def test_a_rollback_while_it_commits_leaves_no_snapshot_above_a_gap(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """If a snapshot above a gap remained, later commits of Paimon would reach its number, and their rows would be
-    lost."""
+    """If a rollback left a gap below orcidx's snapshot, a later commit of Paimon would reach the number of that
+    snapshot, and the rows of the later commit would be lost."""
     for number in range(2):
         open_table(folder).append(rows(5000 + number, 1))
     _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
@@ -244,7 +246,9 @@ def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch
 
 
 def _renamed_by_java(folder: Path, number: int) -> None:
-    """Overwrites the snapshot of this number as Java does, with one that is based on the snapshot before it."""
+    """Overwrites the snapshot of this number, as Java does. The new snapshot is based on the snapshot before this
+    number.
+    """
     document = json.loads((folder / "snapshot" / f"snapshot-{number - 1}").read_text())
     document |= {"id": number, "uuid": f"Java's {number}", "commitUser": "java"}
     (folder / "snapshot" / f"snapshot-{number}").write_text(json.dumps(document))
@@ -254,8 +258,8 @@ def _renamed_by_java(folder: Path, number: int) -> None:
 def test_a_rename_that_comes_after_the_snapshot_was_read_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """Java checks whether the snapshot exists, waits, and then renames its own file over orcidx's snapshot. The change
-    is made again, after Java's snapshot, so that it is not lost."""
+    """Java checks whether the snapshot exists, waits, and then renames its own file over orcidx's snapshot. orcidx then
+    makes its change again, after Java's snapshot. So the change is not lost."""
     put = Folder.put
 
     def late(self: Folder, name: str, data: bytes) -> None:
@@ -350,7 +354,7 @@ def test_files_of_a_lost_try_that_cannot_be_deleted_are_named(
 
 
 def _check_left(folder: Path, before: set[str], error: CommitConflict) -> None:
-    """Checks that an error names all files that a failed change has left, and that they can be deleted."""
+    """Checks that an error names all files that a failed change has left, and that these files can be deleted."""
     left = {name for name in set(every_file(folder)) - before if not name.startswith("snapshot/")}
     assert set(error.left_behind) == left
     assert all(name in str(error) for name in error.left_behind[:5])
@@ -551,7 +555,9 @@ def test_files_without_rows_need_no_index(tmp_path: Path, form: str) -> None:
 
 
 def test_an_index_that_is_built_again_with_the_same_bytes(tmp_path: Path) -> None:
-    """The new entry of the file is equal to the old entry, which the same snapshot deletes."""
+    """An index is built again with the same result. So a snapshot adds an entry of the file that is equal to the entry
+    that the snapshot deletes.
+    """
     made = empty_table(tmp_path / "t", file_index__bitmap__columns="city", file_index__in_manifest_threshold="1 mb")
     open_table(made).append(rows(0))
     for _ in range(3):

@@ -154,7 +154,7 @@ def test_a_storage_that_is_gone_after_any_write(
 
 @pytest.mark.parametrize("operation", ["append", "delete"])
 def test_a_slow_store_only_takes_longer(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """Another writer commits while the storage is slow. The commit that fails for this reason runs again."""
+    """Another writer commits while the storage is slow. So orcidx's commit fails at first, and is then tried again."""
     bucket.restore()
     put, others = Folder.put, [rows(2000, 5)]
 

@@ -172,7 +172,9 @@ def test_a_filter_of_booleans_in_the_options_is_left_out(tmp_path: Path) -> None
 
 
 def test_each_column_is_read_in_its_own_unit(tmp_path: Path) -> None:
-    """If one column has nanoseconds, the years after 2262 can still be read from the other columns."""
+    """If one column has nanoseconds, only this column is read as nanoseconds. Years after 2262 can still be read from
+    the other columns.
+    """
     kinds = {"id": "BIGINT", "s": "TIMESTAMP(0)", "us": "TIMESTAMP(6)", "ns": "TIMESTAMP(9)"}
     table = empty_table(tmp_path / "t", kinds, file_index__bloom_filter__columns="us,ns")
     far = pa.array([253_402_300_799_000_001, -60_000_000_000_000_001, None], pa.timestamp("us"))

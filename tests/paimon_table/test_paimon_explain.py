@@ -232,7 +232,9 @@ def test_a_manifest_list_without_numbers_of_files(tmp_path: Path) -> None:
 def test_reads_of_indexes_and_deletion_vectors_are_counted(
     tmp_path: Path, form: str, deletes: bool, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They were neither in the metrics of a scan nor in its explanation."""
+    """Reads of file indexes and deletion vectors are counted in the metrics of a scan and in its explanation. Before,
+    neither counted them.
+    """
     options = {"file_index__bloom_filter__columns": "key", "deletion_vectors__enabled": "true", "file__format": form}
     options |= {"file_index__in_manifest_threshold": "1 B"}
     empty_table(tmp_path, {"id": "BIGINT", "key": "BIGINT", "v": "STRING"}, **options)

@@ -40,7 +40,7 @@ class Reader:
 
 
 class Pruner:
-    """A pruner that asks for the fetches ``asked``, one after the other."""
+    """A pruner that requests the fetches in ``asked``, one after the other."""
 
     def __init__(self, *asked: Fetch, blooms: Sequence[tuple[int, int]] = ()) -> None:
         self.asked = asked

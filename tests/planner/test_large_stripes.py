@@ -197,7 +197,9 @@ def test_a_chosen_merge_gap_trades_requests_for_bytes(large: Stored) -> None:
 
 
 def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
-    """A few row groups are read, and they have more rows than a batch. No row group causes a request of its own."""
+    """Every fourth row group is read. Together they have more rows than a batch. No row group causes a request of its
+    own.
+    """
     rows = 400_000
     random = np.random.default_rng(5)
     kept = (np.arange(rows) // 1000) % 4 == 0

@@ -138,7 +138,7 @@ def write(rng: Rng, table: pa.Table, path: str) -> None:
 
 
 def literal(rng: Rng, column: pa.ChunkedArray) -> pa.Scalar:
-    """Returns a value of the column, or a neighbour of one."""
+    """Returns a value of the column, or a value next to it."""
     value = column[int(rng.integers(len(column)))]
     found = value.as_py()
     if found is None or (isinstance(found, float) and found != found):

@@ -24,8 +24,8 @@ SOURCE = Path(__file__).parent.parent / "interop" / "VectorWriter.java"
 
 
 def unconverted(name: str, value: Any, rng: np.random.Generator) -> Any:
-    """Returns a value that a writer of the type stores as ``value``. In statistics, the writer may record it without
-    conversion."""
+    """Returns a value that a writer of the type converts to ``value`` and stores. The statistics may contain the
+    unconverted value."""
     if name in NARROW:
         return value + (int(rng.integers(-3, 4)) << NARROW[name])
     if name in ("char", "varchar"):

@@ -212,8 +212,8 @@ def test_offsets_beyond_the_data(offsets: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_ranges_of_texts_that_share_words(rng: np.random.Generator, kind: Any) -> None:
-    """Bounds and texts consist of whole words of 8 bytes, so either one word decides the comparison, or no word
-    does."""
+    """Many bounds and texts start with the same words of 8 bytes. So the first byte that differs can be in any word, or
+    in the bytes after the last whole word. Equal texts have no such byte."""
     pieces = [b"key-0000", b"aaaaaaaa", b"\0" * 8, b"\xff" * 8, b"0123456", b"z", b"\0", b"abc"]
 
     def text() -> bytes:

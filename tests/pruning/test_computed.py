@@ -240,7 +240,9 @@ def test_functions_by_name():
 
 
 def test_what_can_be_pruned_is(path, monkeypatch):
-    """In a file that is opened, other terms of a conjunction and columns without values rule out rows."""
+    """Scans with computed conditions, and with columns that have only nulls, rule out all rows. In the last condition,
+    every row matches, so no row is ruled out.
+    """
     monkeypatch.setattr(small_filter, "ENABLED", False)
     tested = ("none + 0 between id and 5", "none + 0 not between id and 5", "none + 0 in (id, 5)")
     for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none"), *tested):

@@ -134,8 +134,8 @@ class RawDays:
 
 @pytest.mark.parametrize("days", [2**31, -(2**31) - 1, 2**32 + 5, -(2**40)])
 def test_dates_beyond_32_bits_are_refused(days: int) -> None:
-    """Such days would be read as other dates. The bloom filter does not contain these dates, but the statistics have
-    the days truncated to 32 bits."""
+    """Days that do not fit into 32 bits would be read as other dates. The bloom filter does not contain those dates,
+    but the statistics have the days truncated to 32 bits."""
     data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
     with orcidx.open(data) as file:
         with pytest.raises(ValueOutOfRange, match="do not fit into the 32 bits of date32") as caught:

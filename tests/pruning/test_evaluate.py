@@ -30,7 +30,7 @@ def describe(name: str, rows: np.ndarray) -> list[str]:
 
 @dataclass
 class Made:
-    """Evidence that takes its answers from a table, and records the leaves that were tested."""
+    """Evidence whose answers are in a table. It records the leaves that were tested."""
 
     name: str
     answers: dict[BoundLeaf, tuple[RowSelection, RowSelection] | None]

@@ -151,7 +151,7 @@ def test_a_level_alone_and_off_gives_the_same_rows(tmp_path: Path, level: str) -
 
 
 def test_the_range_of_a_file_counts_its_bounds(tmp_path: Path, monkeypatch: Any) -> None:
-    """The test finds an ``integer_range`` that treats ``<=`` as ``<``. 206 other tests do not find this fault."""
+    """Finds the fault of an ``integer_range`` that treats ``<=`` as ``<``. 206 other tests do not find this fault."""
     files = small_files(tmp_path)
 
     def wrong() -> list[str]:

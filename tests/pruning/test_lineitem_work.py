@@ -71,8 +71,8 @@ def questions(path: Path) -> list[tuple[str, Any]]:
 
 
 def denied(path: Path) -> str:
-    """Returns a comment that no row has, which all bloom filters rule out. It is between the smallest and the largest
-    comment."""
+    """Returns a text that all bloom filters rule out. No row has it as its comment, but it is between the smallest and
+    the largest comment."""
     with orcidx.open(path) as file:
         for number in range(100):
             stripes = file.scan(where=col("l_comment") == f"m{number}").explain().files[0].stripes

@@ -23,7 +23,7 @@ KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(20, 2
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_many_keys_are_probed_at_once_as_one_by_one(kind: pa.DataType) -> None:
     """All keys are sorted and tested against the bounds together, and all hashes are tested against each filter
-    together. The kept rows are the same as those for a few keys at a time."""
+    together. The kept rows are the same as if a few keys were tested at a time."""
     numbers = np.random.default_rng(7).permutation(np.arange(0, 4000, 4))
     values = _as_kind(numbers, kind)
     out = io.BytesIO()

@@ -216,7 +216,7 @@ def test_a_char_is_found_though_its_bloom_filter_holds_other_bytes() -> None:
 
 
 def test_bounds_cut_at_1024_bytes_lose_no_longer_value() -> None:
-    """For longer strings, Java stores truncated bounds, which are not values of the column (auron issue 2042)."""
+    """Java truncates the bounds of longer strings. Truncated bounds are not values of the column (auron issue 2042)."""
     table = pa.table({"s": ["x" * 1500 + str(row // GROUP) for row in range(300)]})
 
     def cut(statistics: Message) -> None:

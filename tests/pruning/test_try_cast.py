@@ -154,7 +154,7 @@ def test_in_python(path: Any) -> None:
 
 
 def test_forms(path: Any) -> None:
-    """Pickle and JSON preserve the condition. It equals itself, and differs from the condition with CAST."""
+    """A condition restored from pickle or JSON equals the original, and differs from the same condition with CAST."""
     where = parse("TRY_CAST(s AS INT) = 1")
     for again in (
         pickle.loads(pickle.dumps(where)),
