@@ -174,7 +174,9 @@ def test_an_interrupt_inside_the_create_deletes_nothing(folder: Path, monkeypatc
 
 
 def test_a_storage_that_ignores_conditions_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The storage lets another writer overwrite the snapshot right after each create."""
+    """The storage ignores the condition of a create. So another writer can overwrite the snapshot right after each
+    create.
+    """
     create = Folder.create
 
     def overwritten(self: Folder, name: str, data: bytes, **given: Any) -> bool:

@@ -92,7 +92,7 @@ def test_statistics_are_bounds(column: tuple[str, str, list[list[Any]]]) -> None
             assert math.copysign(1, most) == max(math.copysign(1, v) for v in known if v == 0.0)
         return
     length = int(mode[9:-1])
-    if least is None:  # no longer text of this length exists: every character is the largest one
+    if least is None:  # no larger text of this length exists, because every character is the largest
         assert most is None
         assert set(max(known).decode()[:length]) == {"\U0010ffff"}
         return

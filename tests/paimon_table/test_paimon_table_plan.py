@@ -879,7 +879,9 @@ def test_bounds_against_one_leaf(where: str, low: Any, high: Any, nulls: int | N
     ],
 )
 def test_the_text_of_bounds_names_the_ends_that_are_known(kind: str, bounds: Bounds, text: str) -> None:
-    """The text is the same as that of ORC statistics. For example, dates are not shown as numbers of days."""
+    """Bounds are shown in the same form as bounds in ORC statistics. For example, dates are not shown as numbers of
+    days.
+    """
     arrow = pa.decimal128(5, 2) if kind == "decimal" else pa.type_for_alias(kind)
     leaf: Any = SimpleNamespace(domain=domain_of(arrow), type=arrow)
     assert bounds.text(leaf) == text
@@ -992,7 +994,9 @@ def test_damaged_snapshots_and_schemas(table: PaimonTable, document: str) -> Non
 
 
 def test_schemas_with_types_to_come(table: PaimonTable) -> None:
-    """The table can be opened, because its other columns can be read. A scan that reads this column is refused."""
+    """A table with a column of an unknown type can be opened, because the other columns can be read. A scan of the
+    unknown column is refused.
+    """
     table.schema({0: ("a", "QUBIT")})
     opened = open_table(table.path)
     with pytest.raises(Unsupported, match="QUBIT"):

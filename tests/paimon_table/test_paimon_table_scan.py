@@ -706,7 +706,7 @@ def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable)
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
-    """The batches have no columns. In particular, they do not have the columns of the condition."""
+    """A scan of no columns returns batches without columns. They do not contain the columns of the condition either."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "a": "INT"}, file__format=form)
     open_table(folder).append(pa.table({"id": [1, 2, 3], "a": pa.array([1, 2, 2], pa.int32())}))
     for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):

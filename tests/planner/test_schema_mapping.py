@@ -350,7 +350,7 @@ def test_computed_conditions_have_the_wanted_types(write, where, rows, nan):
 
 
 def test_columns_that_are_not_used_may_be_ambiguous(tmp_path):
-    """Only a condition on the ambiguous column raises an error."""
+    """Two columns may have the same name if no condition uses it. Only a condition on this name raises an error."""
     orcidx.write_table(pa.table({"a": [1], "b": [5]}), tmp_path / "1.orc")
     orcidx.write_table(pa.table({"a": [2], "A": [3], "b": [7]}), tmp_path / "2.orc")
     paths = [tmp_path / "1.orc", tmp_path / "2.orc"]

@@ -119,7 +119,9 @@ def test_ends_of_many_groups_at_once(seed, compressed, on_demand):
 
 
 def test_many_runs_of_groups_look_at_the_positions_once(monkeypatch):
-    """The planning time must not be quadratic: not every run of groups may read all later positions."""
+    """The planning time must not grow quadratically. So the planner must not read all later positions for every run of
+    groups.
+    """
     looked = []
     unique = np.unique
     monkeypatch.setattr(np, "unique", lambda array: looked.append(len(array)) or unique(array))

@@ -89,8 +89,8 @@ def array_of(name: str, values: list[Any]) -> pa.Array:
 
 @dataclass(frozen=True)
 class Column:
-    """``codes[row]`` is an index into ``pool``, whose last value is None. It is also an index into ``given``, the
-    values that the writer gets."""
+    """``codes[row]`` is an index into ``pool`` and into ``given``, the values that the writer gets. The last value of
+    ``pool`` is None."""
 
     name: str
     pool: list[Any]

@@ -134,7 +134,9 @@ def test_every_operator_at_every_place(form: Any, nan: bool) -> None:
 
 
 def test_bounds_that_are_not_asked() -> None:
-    """If the bounds of a column have another order than the comparison, only facts about nulls are used."""
+    """If the order of a column's bounds differs from the order that the comparison uses, only facts about nulls are
+    used.
+    """
     flags = np.array([True, False]), np.array([False, False])
     known = ColumnBounds(lower=None, upper=None, may_null=flags[0], all_null=flags[1], may_nan=flags[1])
     for leaf in LEAVES:
@@ -189,7 +191,7 @@ def text_bounds(units: Sequence[tuple[str | None, str | None]], nulls: str) -> C
 
 
 def with_nulls(found: list[bool], nulls: str) -> list[bool]:
-    """Adds the null rows to the results of a leaf. Neither these leaves nor their negations are true for null."""
+    """Adds the null rows to the results of a leaf. For null, neither the leaf nor its negation is true."""
     return [False] if nulls == "all" else found + [False] * (nulls == "some")
 
 

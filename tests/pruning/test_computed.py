@@ -182,7 +182,7 @@ def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, wit
     ids=str,
 )
 def test_each_condition_keeps_its_meaning_of_nan(path, where, with_nan, other):
-    """NaN is above every number in a Polars expression, and only in a Polars expression."""
+    """In a Polars expression, NaN is above every number. In other conditions it is not."""
     first = orcidx.scan(path, ["id"], where)
     expected = [0, 2, 4] if with_nan else []
     for scan in (first.filter(other), orcidx.scan(path, ["id"], other).filter(where)):

@@ -125,7 +125,7 @@ def test_a_field_of_a_null_struct_is_null_in_a_file_of_java(spark: Any, tmp_path
 
 
 def test_no_word_of_nulls_is_no_word_that_there_are_none() -> None:
-    """Some writers do not write ``hasNull`` (ORC-1796, ORC-1813). Then there may be nulls."""
+    """Some writers do not write ``hasNull`` (ORC-1796, ORC-1813). Then the rows may contain nulls."""
 
     def forget(statistics: Message) -> None:
         statistics.fields = [item for item in statistics.fields if item.number != 10]
@@ -137,7 +137,7 @@ def test_no_word_of_nulls_is_no_word_that_there_are_none() -> None:
 
 
 def test_statistics_of_no_values_and_no_nulls_are_no_statistics() -> None:
-    """The statistics have count 0 and ``hasNull`` false, but the rows have values (HIVE-20604)."""
+    """Statistics with count 0 and ``hasNull`` false rule out no row, if there are rows (HIVE-20604)."""
 
     def empty(statistics: Message) -> None:
         statistics.fields = []
@@ -151,7 +151,7 @@ def test_statistics_of_no_values_and_no_nulls_are_no_statistics() -> None:
 
 
 def test_statistics_without_bounds_rule_nothing_out() -> None:
-    """The statistics have no ``minimum`` and ``maximum`` (ORC-1075)."""
+    """Statistics without ``minimum`` and ``maximum`` rule out no row (ORC-1075)."""
 
     def unbounded(statistics: Message) -> None:
         statistics.fields = [item for item in statistics.fields if item.wire != BYTES]
@@ -293,7 +293,7 @@ def test_a_bloom_filter_from_before_the_format_settled_denies_nothing(
     golden_orc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Java reads a number of the old format as 10,000 hash functions, and finds no row of an equality."""
-    # Without this, the filter is not used, because it is larger than the data.
+    # Without this setting, the filter is not used, because it is larger than the data.
     monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
     with orcidx.open(golden_orc / "over1k_bloom.orc") as file:
         values = file.read(["_col1"])["_col1"].to_pylist()

@@ -211,7 +211,7 @@ def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, 
     }
     for present, absent in cases.values():
         assert (our_rows(path, present), our_rows(path, absent)) == (STRIDE, 0), present
-    if writer == "spark":  # Spark rounds first, so filters are valid with any rounding
+    if writer == "spark":  # Spark rounds values before it writes them, so filters are valid with any rounding
         assert our_rows(path, cases["c"][1], decimal_rounding="half_up") == 0
     assert our_rows(path, col("p").between(start + 5000 * hour, start + 5999 * hour)) == STRIDE
     with orcidx.open(path) as file:

@@ -106,7 +106,7 @@ def test_malformed(name: str, framing: str) -> None:
 
 
 def test_a_trailing_gap_of_255_is_legal() -> None:
-    """orcidx and ORC C++ accept such a gap. ORC Java reads beyond its array."""
+    """orcidx and ORC C++ accept a gap of 255 at the end. ORC Java reads beyond its array."""
     reader = IntRle(chop(bytes.fromhex("820403e10a5540ff00"), 99, "NONE").window(), version=2, signed=True)
     out = np.empty(5, np.int64)
     reader.read(out)
