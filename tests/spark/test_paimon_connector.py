@@ -315,8 +315,8 @@ def test_tables_of_a_later_paimon(paimon_sql: Any) -> None:
 
 
 def test_the_connector_lives_on_with_a_table_changed_here(paimon_sql: Any) -> None:
-    """The connector can still read and write a table that orcidx changed. For appends of pypaimon, the connector's
-    filter fails (E6). In a table of the connector's release, manifests keep their schemas (E8)."""
+    """The connector makes a table, and orcidx appends rows, deletes rows and adds indexes. Then the connector can still
+    read, filter and change the table, and orcidx can delete rows again."""
     folder = paimon_sql.create(
         "changed", "id BIGINT, city STRING", options={"bucket": "-1", "deletion-vectors.enabled": "true"}
     )
