@@ -84,7 +84,7 @@ def test_a_nan_of_csv_is_no_null(tmp_path):
 @pytest.mark.parametrize("beside", [None, [1.5], ["NULL"]])
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_null_texts_come_back_from_csv(tmp_path, texts, beside, suffix):
-    """Null texts do not become empty texts. A row is not lost if its only column is null."""
+    """A null text does not become an empty text. A row is not lost if its only column is null."""
     table = pa.table({"s": pa.array(texts, pa.string())} | ({"b": beside * len(texts)} if beside else {}))
     orcidx.write_table(table, tmp_path / "a.orc")
     convert(tmp_path / "a.orc", tmp_path / f"a.{suffix}")

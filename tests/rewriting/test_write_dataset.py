@@ -199,7 +199,7 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
 
 
 def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch):
-    """The manifest names every file. Written after each of ten thousand files, it would take 5 GB in total."""
+    """The manifest names every file. If it were written after each of 10,000 files, that would be 5 GB in total."""
     puts, put = [], Folder.put
 
     def counted(self, name, data):
