@@ -232,8 +232,8 @@ class LocalReader(ReaderAtHand):
 
 def hold(storage: RangeReader, data: bytes, mtime: int) -> None:
     """Gives the reader of a small local file the bytes that were read before, so that they are not read again.
-    ``mtime``: the time of the file in nanoseconds when it was read. If the file has changed since then, and for a
-    mapped file or another storage, the bytes are not used."""
+    ``mtime``: the modification time of the file, in nanoseconds, when the bytes were read. The bytes are not used if
+    the file has changed since then, if the file is mapped, or if the storage is not a local file."""
     if not isinstance(storage, LocalReader) or storage._map is not None:
         return
     if (len(data), mtime) == (storage._size, storage._status.st_mtime_ns):

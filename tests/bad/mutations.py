@@ -35,7 +35,7 @@ def truncate(data: bytes, other: bytes, random: Random) -> bytes:
 
 
 def splice(data: bytes, other: bytes, random: Random) -> bytes:
-    """Overwrites or inserts a piece of another sample."""
+    """Inserts a piece of another sample, or overwrites bytes of ``data`` with the piece."""
     start = random.randrange(len(other)) if other else 0
     piece = other[start : start + random.choice((1, 4, 64, 4096))]
     at = _place(len(data), random)

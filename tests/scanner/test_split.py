@@ -171,7 +171,7 @@ def test_damaged_json_is_refused(paths):
 
 
 def leaves(data, path=()):
-    """Yields the path of each value in JSON."""
+    """Yields the path of each value in a JSON document."""
     yield path
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
         yield from leaves(value, (*path, key))

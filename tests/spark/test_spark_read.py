@@ -26,7 +26,8 @@ def counted(frame: Any) -> Counter[str]:
 
 
 def check(spark: Any, path: Any, where: Any = None, sql: str | None = None, **given: Any) -> int:
-    """Compares with Spark's own reader, which filters by ``sql`` (default: ``where``). Returns the number of rows."""
+    """Compares the rows of ``read`` with those of Spark's own reader, which filters by ``sql`` (default: ``where``).
+    Returns the number of rows."""
     expected = spark.read.orc(*([str(path)] if isinstance(path, (str, Path)) else [[str(one) for one in path]]))
     if where is not None:
         expected = expected.where(sql or where)
