@@ -155,9 +155,7 @@ def for_every_reader(
     """
     found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
     for given in found.get("bitmap", {}).values():
-        if not given.keys() & {
-            "version",
-            "index-block-size",
-        }:  # a block size needs version 2, because version 1 has no blocks
+        # A block size needs version 2, because version 1 has no blocks.
+        if not given.keys() & {"version", "index-block-size"}:
             given["version"] = 1
     return found
