@@ -95,7 +95,8 @@ def text(value: object) -> str:
 def print_table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, elide: bool = False
 ) -> None:
-    """Prints a table on a terminal. Otherwise prints a line of names and a line per row, tab-separated.
+    """Prints a table if the output is a terminal. Otherwise prints a line of names and a line for each row, with tabs
+    between the values.
 
     With ``elide``, only the first and last columns are printed if the table is too wide for the terminal. The number of
     omitted columns is printed, too.

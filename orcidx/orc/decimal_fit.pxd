@@ -146,8 +146,8 @@ cdef extern from *:
     }
 
     /* Whether all values may be multiplied up to the scale `to` in 64 bits. The values may have any scale between 0
-       and `to`. The bits of their codes must prove that all results fit. Writers remove zeros, so most columns need
-       this function. */
+       and `to`. The bits of their codes must prove that all results fit. Writers remove trailing zeros, so the values
+       of most columns have several scales, and this function is needed. */
     static inline int orcidx_surely_rises(uint64_t most, int to, int precision) {
         uint64_t bound = ((~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1) + 1;
         return to <= 18 && bound < orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to];

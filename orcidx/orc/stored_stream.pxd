@@ -47,8 +47,8 @@ cdef class StoredStream:
     cdef Piece piece
     cdef int64_t next_chunk  # stream offset of the next chunk
 
-    # Stored chunks often follow each other. `stored_length` is the length of the last chunk, or 0 if that chunk was
-    # compressed. `stored_run` is the number of stored chunks that are expected next.
+    # A chunk that is not compressed is often followed by more such chunks. `stored_length` is the length of the last
+    # chunk, or 0 if it was compressed. `stored_run` is the number of uncompressed chunks that are expected next.
     cdef int64_t stored_length
     cdef int stored_run
 

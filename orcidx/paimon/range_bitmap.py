@@ -267,7 +267,8 @@ class RangeBitmapIndex(BodyIndex):
         if isinstance(question, Span):
             return Verdict.of(self._span(question), True)
         found = self._points(question)
-        for stem in question.stems:  # in ASCII, "!" follows the space
+        # The span has the stem with any number of spaces at its end, because "!" follows the space in ASCII.
+        for stem in question.stems:
             found |= self._span(Span(stem, stem + b"!", high_open=True))
         return Verdict.of(self.numbers.existence - found if question.negated else found, True)
 

@@ -791,7 +791,7 @@ def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path
     def one(number: int, moment: datetime.datetime) -> pa.Table:
         return pa.table({"id": [number], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
 
-    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the same file as Java writes in that zone
+    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the file that Java would write in `zone`
     schema = json.loads((folder / "schema" / "schema-0").read_text())
     (folder / "schema" / "schema-1").write_text(
         json.dumps(schema | {"id": 1, "options": schema["options"] | {option: "false"}})

@@ -39,7 +39,8 @@ def absent(rows):
 
 
 class Fixed:
-    """Evidence that keeps and proves the same rows for each leaf of one column."""
+    """Evidence with a fixed result for every condition on one column: ``may`` has the rows that may match, and ``must``
+    the rows that certainly match."""
 
     def __init__(self, name, column, may, must=(), describe=text_of, notes=()):
         self.name, self.column, self.describe, self.notes = name, column, describe, notes
