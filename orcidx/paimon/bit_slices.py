@@ -100,8 +100,8 @@ class BitSlices:
         """The ``k`` candidates with the largest (or smallest) integers.
 
         ``candidates`` is a subset of ``existence``. Several rows may have the same integer as the last of the ``k``
-        rows. If ``strict``, at most ``k`` rows are returned, and the rows with the highest row numbers are preferred.
-        Otherwise all rows with this integer are returned.
+        rows. If ``strict`` is False, all of these rows are returned. If ``strict`` is True, at most ``k`` rows are
+        returned, and of the rows with this integer the rows with the highest row numbers are chosen.
         """
         if k <= 0:
             return BitMap()

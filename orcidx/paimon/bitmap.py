@@ -15,8 +15,8 @@ Version 1                                       Version 2
                                                     blocks: i32 entries, {value, i32 offset, i32 length} per entry
                                                     bitmaps
 
-Integers are big-endian, and values are stored as in ``keys``. In version 2 the values are sorted. In version 1 they are
-not sorted, because Java writes them in the order of a hash map. An offset counts from the first bitmap. A negative
+Integers are big-endian. The module ``keys`` describes how values are stored. In version 2 the values are sorted. In
+version 1 they are not sorted, because Java writes them in the order of a hash map. An offset counts from the first bitmap. A negative
 offset means the single row ``-1 - offset``, which has no bitmap. A block offset counts from the first block. Version 1
 has no lengths, because the end of a bitmap follows from its contents. In version 2 a single row has the length -1, but
 a single null has the length that its bitmap would have.
@@ -135,7 +135,7 @@ class _Layout:
         raise NotImplementedError
 
     def places_padded(self, stem: bytes) -> list[tuple[int, int]]:
-        """Offset and length of the bitmap of each key that is ``stem`` with any number of trailing spaces."""
+        """Offset and length of the bitmap of each key that consists of ``stem`` and any number of spaces."""
         raise NotImplementedError
 
     def null_place(self) -> tuple[int, int] | None:

@@ -107,7 +107,8 @@ def filter_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 class BloomFilterBuilder:
-    """Builds a filter from the batches of a column. Its size is fixed, so adding values takes no more memory."""
+    """Builds a filter from the batches of a column. The size of the filter is fixed, so adding values takes no more
+    memory."""
 
     def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
         self.data_type = data_type
@@ -132,7 +133,8 @@ class BloomFilterBuilder:
 
 
 def _of_char(values: pa.Array, length: int) -> pa.Array:
-    """The values with spaces after the character ``length``, without these spaces. A filter has both forms, because a
+    """The values that have more than ``length`` characters and end with a space. The result does not have their trailing
+    spaces after the first ``length`` characters. A filter has these values with and without the spaces, because a
     condition on CHAR(``length``) ignores trailing spaces and looks up values of at most this length."""
     longer = pc.and_(pc.greater(pc.binary_length(values), length), pc.ends_with(values, " "))
     texts = [value.decode(errors="surrogateescape") for value in values.filter(longer).to_pylist()]

@@ -158,7 +158,7 @@ def build_from_arrow(
 
 def columns_of(spec: Spec | FileIndexOptions, names: Collection[str]) -> list[str]:
     """The columns of a data file that a spec needs. For a key of a map, the needed column is the map. ``names``: the
-    columns of the file. One of them can have a name that looks like a key, such as ``a[b]``."""
+    columns of the file. A column can have a name that looks like a key of a map, such as ``a[b]``."""
     wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, names)[0] for of_kind in wanted.values() for column in of_kind))
 

@@ -100,7 +100,7 @@ ARROW_BINARIES = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
-"""Tests whether an Arrow type has texts, and whether it has bytes."""
+"""Functions that test whether an Arrow type is a type of text, or a type of bytes."""
 
 
 @dataclass(frozen=True)

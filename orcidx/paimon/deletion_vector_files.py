@@ -148,7 +148,7 @@ def write_deletion_vectors(
     bitmap64: bool | None = None,
     target_size: int | None = None,
 ) -> dict[str, Range]:
-    """Writes the vectors of data files and returns their ranges, in the same order.
+    """Writes the vectors of data files and returns the range of each vector, in the order of ``vectors``.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ DEFAULT_THRESHOLD = 500
 class FileIndexOptions:
     """The options of a table's file indexes.
 
-    ``spec``: the options of each kind of index and each column, as for ``build_file_index``. The options have short
-    names. Their values are text in Paimon's form.
+    ``spec``: the options of each kind of index and each column, as for ``build_file_index``. The names of
+    the options are short, such as ``fpp``. Their values are text in Paimon's form.
 
     Examples
     --------

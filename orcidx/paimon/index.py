@@ -190,7 +190,7 @@ class Index(ABC):
         Raises
         ------
         InvalidQuery
-            The index has another kind.
+            The index is not a range-bitmap.
         CorruptFile
             The index is damaged.
         """

@@ -98,7 +98,7 @@ class IndexTotals(ABC):
 
 
 def totals_of(index: Index) -> IndexTotals | None:
-    """Returns the totals that an index proves. Returns None if the kind of the index or the type of its column does not
+    """Returns the totals of an index. Returns None if the kind of the index or the type of its column does not
     allow totals.
 
     Raises ``CorruptFile`` if the index is damaged, and ``Unsupported`` if it has more than ``MOST_VALUES`` values.
@@ -144,7 +144,7 @@ def _text(key: Key, data_type: DataType) -> bytes:
     except UnicodeDecodeError as error:
         raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut the text
+        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # readers may cut the value
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 

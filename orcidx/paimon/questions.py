@@ -1,8 +1,8 @@
 """Defines questions: simple conditions on keys that an index can evaluate. This module also translates a leaf of a
 predicate into questions.
 
-A question selects the rows that have a key. It is not a test of bounds, which ``pruning.bounds`` does (decision 0148).
-Every index evaluates the same few kinds of questions. So the modules of the index formats do not handle operators and
+A question selects rows by their keys. The module ``pruning.bounds`` has a different task: it compares a condition with
+the minimum and the maximum of several rows (decision 0148). Every index evaluates the same few kinds of questions. So the modules of the index formats do not handle operators and
 literals. A leaf is translated into one or more questions. The result is the union of the rows that satisfy them.
 ``exact`` means that the union has exactly the rows for which the leaf is true.
 """
@@ -37,8 +37,8 @@ class Points:
     """Selects the rows whose key is one of ``keys``. If ``negated``, selects the rows that are not null and whose key
     is not in ``keys``. ``keys`` must ascend without duplicates.
 
-    If there are ``stems``, the rows whose key is one of them with any number of trailing spaces are selected, too. A
-    bloom filter can look up only ``keys``. Stems are not used if ``negated``."""
+    If there are ``stems``, a row is also selected if its key consists of a stem and any number of trailing spaces. A
+    bloom filter can look up only ``keys``. If ``negated``, there are no stems."""
 
     keys: tuple[Key, ...]
     negated: bool = False

@@ -18,8 +18,8 @@ builds and evaluates range bitmaps.
         existence      bitmap of the rows that are not null
         slice b        bitmap of the rows whose code has bit b
 
-Integers are big-endian, and values are stored as in ``keys``. The distinct values in ascending order have the codes 0,
-1, 2, ... There are bitlength(cardinality - 1) slices, but at least 1. If there is no value, Java writes 64 empty
+Integers are big-endian. The module ``keys`` describes how values are stored. The distinct values in ascending order
+have the codes 0, 1, 2, ... There are bitlength(cardinality - 1) slices, but at least 1. If there is no value, Java writes 64 empty
 slices.
 """
 

@@ -17,7 +17,8 @@
         key width    i32  fixed width only
     keys: per chunk the other values; text values follow their i32 offsets, which count from the first text
 
-Integers are big-endian, and values are stored as in ``keys``. A chunk has as many values as fit into the chunk size.
+Integers are big-endian. The module ``keys`` describes how values are stored. A chunk has as many values as fit into the
+chunk size.
 For text, the offsets of these values must also fit into the chunk size. The first value of a chunk is stored in the
 header of the chunk, and is not counted.
 """

@@ -6,8 +6,9 @@ part is padded with zeros to 8 bytes.
 
     fixed      the value in the low bytes of the field's 8 bytes        null: 0
     bytes      up to 7: the data, and 0x80 | length in the last byte; longer: offset << 32 | length    null: 0
-    timestamp  precision above 3: offset << 32 | nanoseconds of the millisecond; 8 bytes of milliseconds
-    decimal    precision above 18: offset << 32 | length; 16 bytes: the unscaled value, big-endian and minimal
+    timestamp  precision above 3: offset << 32 | nanoseconds of the millisecond; variable part: 8 bytes of milliseconds
+    decimal    precision above 18: offset << 32 | length; variable part: 16 bytes with the unscaled value in its shortest
+               big-endian form, then zeros
 
 A null timestamp or decimal of these kinds still takes its space in the variable part, filled with zeros.
 """
@@ -29,7 +30,7 @@ FIXED, BYTES, TIMESTAMP, DECIMAL = _FIXED, _BYTES, _TIMESTAMP, _DECIMAL
 cdef struct Field:
     int kind
     const uint8_t *nulls     # 1 where the row is null
-    const int64_t *values    # fixed: the slot; timestamp: milliseconds; bytes: offsets; decimal: (low, high) pairs
+    const int64_t *values    # fixed: 8 bytes; timestamp: milliseconds; bytes: offsets; decimal: (low, high) pairs
     const uint8_t *data      # bytes only
     const int32_t *nanos     # timestamp only
 
