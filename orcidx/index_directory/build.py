@@ -156,7 +156,7 @@ def _wait_for_next_tick(version: Fingerprint | None) -> None:
 
 
 def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
-    """The part of a spec that is about existing columns."""
+    """The part of a spec whose columns are in the file. ``names`` has the columns of the file."""
     found = {
         kind: {name: options for name, options in columns.items() if split_map_key(name, names)[0] in names}
         for kind, columns in spec.items()
@@ -198,8 +198,8 @@ def _build(
 
 
 def _earlier_index(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
-    """The index that an earlier run wrote. The result is None if the index is missing or damaged, or has other indexes
-    than ``wanted``."""
+    """The index that an earlier run wrote. The result is None if this index is missing or damaged, or if it does not
+    have exactly the indexes that ``wanted`` names."""
     data = whole_object(folder, name)
     if data is None:
         return None

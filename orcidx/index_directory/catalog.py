@@ -13,8 +13,9 @@ totals use the catalog without opening the files.
     tails, tail_at, tail_length, tail_crc    where the last bytes are stored (see ``kept_tails``); may be missing
     spec      the key of the spec with which the index was built
     read_bytes, millis    the bytes and the time that building the index took
-    s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
-              and the sum of integers or of unscaled decimals, if the sum is proved and fits in 64 bits
+    s0, s1 …  statistics of one column in one ORC type, for the files in which the column has this type: count of
+              values, flags, low, high, and the sum of integers or of unscaled decimals. The sum is null if the
+              statistics of the file do not prove it, or if it does not fit in 64 bits.
 
 The metadata of the catalog (key ``orcidx.rollup``) has the version of the format, the time when the catalog was made,
 the spec, and the column and type of each ``s``. It also has the time of a listing, if the catalog has all files of that

@@ -29,9 +29,9 @@ def commit_rows(
     """Adds rows to the catalogs that were opened, and returns the catalogs that exist afterwards. See
     ``IndexStore.commit``.
 
-    Each number is used once, because the object with its name is created exclusively. ``clean`` frees only numbers
-    below the number of the last complete catalog. A job that uses such a number then finds the later catalogs, and
-    writes again.
+    Each number of a catalog is used once, because an object is created only if no object has its name. ``clean`` frees
+    only numbers below the number of the last complete catalog. A job that uses such a number then finds the later
+    catalogs, and writes again.
     """
     now, gone = opened, _not_listed(_versions(opened), listed)
     for attempt in range(COMMIT_ATTEMPTS):

@@ -31,7 +31,7 @@ def known_units(
     plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
 ) -> tuple[list[KnownUnit], Bools]:
     """The totals that the catalog proves, by partition, and the files that are included in them. ``eligible``: the
-    files in which only the predicate excludes rows. No other file is included."""
+    files in which only the predicate can exclude rows. If it is given, no other file is included."""
     rows = plan.known.rows
     taken = plan.fresh & plan.matching & (rows > 0)
     if eligible is not None:
@@ -94,7 +94,7 @@ class _Column:
 
 
 def _is_read_as(key: StatisticsKey, kind: pa.DataType, options: ReadOptions) -> bool:
-    """Whether a column of this ORC type has the same values in the wanted type."""
+    """Whether a column of this ORC type keeps its values if it is read as the Arrow type ``kind``."""
     node = key.node
     if key.type == "timestamp_ntz" or (node.kind is TypeKind.STRING and options.utf8 != "strict"):
         return False

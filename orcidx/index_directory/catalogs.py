@@ -26,7 +26,8 @@ __all__ = ["Catalogs"]
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
 SMALL_CATALOGS_BYTES = 8 << 20
-"""The places of indexes, and embedded indexes, are kept if the catalogs have at most this many bytes."""
+"""If the catalogs have at most this many bytes, the places of all indexes and the embedded indexes are kept in
+memory."""
 LONGEST_CHAIN = 1000
 """The maximum number of catalogs after the last complete catalog. Writers write a complete catalog long before this
 number is reached."""

@@ -122,7 +122,7 @@ class KnownFiles:
         index.
 
         The index of a CHAR column has the type STRING, and its keys have trailing spaces. A scan ignores these spaces.
-        So the type of a text column is taken from the statistics. If they do not have the column, it is left out.
+        So the type of a text column is taken from the statistics. A text column without statistics is left out.
         """
         nodes = {key.column: key.node for key, has in self._texts if has[file]}
         found = {}

@@ -25,8 +25,8 @@ def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
 
 
 def broken_indexes(store: IndexStore) -> dict[int, str]:
-    """Reads and checks complete indexes of some files of the catalog. Returns a description of the damage for each
-    damaged index."""
+    """Reads and checks the index of each file in the catalog. Returns a description of the damage for each damaged
+    index, by the number of its row in the catalog."""
     found = {}
     names = ("index", "index_size", "embedded", "indexes", "rows")
     for number, row in enumerate(store.catalogs.read(files=names, columns=()).files.to_pylist()):

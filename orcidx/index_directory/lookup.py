@@ -125,8 +125,8 @@ def plan_listing(
 
 
 def unused_notes(request: ScanRequest) -> tuple[Note, ...]:
-    """The note that indexes of directories are not used, for a request with a condition that does not find columns by
-    their names. The names in an index may be the names of other columns."""
+    """Returns a note if a request has a condition, but does not find columns by their names. The note says that indexes
+    of directories are not used. These indexes cannot be used, because they only store the names of columns."""
     if request.match == "name" or request.where is None:
         return ()
     text = f'indexes of directories are not used, because match="{request.match}" does not find columns by their names'

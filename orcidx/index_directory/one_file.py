@@ -61,7 +61,7 @@ def build_file_index(
     Raises
     ------
     InvalidQuery
-        For an unknown column or option, for values that do not have their type, or for an option that changes values.
+        For an unknown column or option, for values that do not fit their type, or for an option that changes values.
     Unsupported
         For a type that an index does not support.
     ValueOutOfRange

@@ -83,15 +83,15 @@ def scan(
         They replace columns of the files with the same names. Files that ``where`` rules out by these columns are not
         opened.
     indexes : {"auto", "all", "none"}
-        Which indexes (``_orcidx/``) are used when there is a condition: the indexes beside and above local files, and
-        in listed directories of remote storage ("auto"), also the indexes beside and above remote files that are named
-        one by one, which takes a few requests ("all"), or no index ("none"). Indexes of an older version of a file are
-        not used.
+        Which indexes (``_orcidx/``) are used when there is a condition. "auto": the indexes beside and above local
+        files, and the indexes in listed directories of remote storage. "all": also the indexes beside and above remote
+        files that are named one by one. Finding these takes a few requests. "none": no indexes. Indexes of an older
+        version of a file are not used.
     fresh : {"listing", "catalog"}
-        How files are found: they are listed now ("listing"), or taken from the catalog of a directory, without a
-        listing ("catalog"). With "catalog", ``sources`` must be one directory. ``explain`` and the metadata of totals
-        show the time of that catalog's listing. If a file has been changed or deleted since that listing, an error is
-        raised when the file is opened. Files that were added later are not seen.
+        How files are found. "listing": files are listed now. "catalog": the files are taken from the catalog of a
+        directory, without a listing. In this case ``sources`` must be one directory, and ``explain`` and the metadata
+        of totals show the time of the listing from which the catalog was made. If a file has been changed or deleted
+        since that listing, an error is raised when the file is opened. Files that were added later are not seen.
     storage_options : dict, optional
         Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -274,8 +274,8 @@ def aggregate(
 
 
 def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """For each file, the values that the caller gave for the file's path. A file that is listed several times gets them
-    each time."""
+    """For each file, the values that the caller gave for the file's path. A file that is listed several times gets
+    these values each time."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
         return chosen

@@ -133,9 +133,9 @@ class BloomFilterBuilder:
 
 
 def _of_char(values: pa.Array, length: int) -> pa.Array:
-    """The values that have more than ``length`` characters and end with a space. The result does not have their trailing
-    spaces after the first ``length`` characters. A filter has these values with and without the spaces, because a
-    condition on CHAR(``length``) ignores trailing spaces and looks up values of at most this length."""
+    """The values that have more than ``length`` characters and end with a space. The result does not have their
+    trailing spaces after the first ``length`` characters. A filter has these values with and without the spaces,
+    because a condition on CHAR(``length``) ignores trailing spaces and looks up values of at most this length."""
     longer = pc.and_(pc.greater(pc.binary_length(values), length), pc.ends_with(values, " "))
     texts = [value.decode(errors="surrogateescape") for value in values.filter(longer).to_pylist()]
     kept = [text[: max(length, len(text.rstrip(" ")))] for text in texts if len(text) > length]

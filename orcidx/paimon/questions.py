@@ -2,9 +2,10 @@
 predicate into questions.
 
 A question selects rows by their keys. The module ``pruning.bounds`` has a different task: it compares a condition with
-the minimum and the maximum of several rows (decision 0148). Every index evaluates the same few kinds of questions. So the modules of the index formats do not handle operators and
-literals. A leaf is translated into one or more questions. The result is the union of the rows that satisfy them.
-``exact`` means that the union has exactly the rows for which the leaf is true.
+the minimum and the maximum of several rows (decision 0148). Every index evaluates the same few kinds of questions. So
+the modules of the index formats do not handle operators and literals. A leaf is translated into one or more questions.
+The result is the union of the rows that satisfy them. ``exact`` means that the union has exactly the rows for which the
+leaf is true.
 """
 
 from __future__ import annotations

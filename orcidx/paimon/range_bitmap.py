@@ -19,8 +19,8 @@ builds and evaluates range bitmaps.
         slice b        bitmap of the rows whose code has bit b
 
 Integers are big-endian. The module ``keys`` describes how values are stored. The distinct values in ascending order
-have the codes 0, 1, 2, ... There are bitlength(cardinality - 1) slices, but at least 1. If there is no value, Java writes 64 empty
-slices.
+have the codes 0, 1, 2, ... There are bitlength(cardinality - 1) slices, but at least 1. If there is no value, Java
+writes 64 empty slices.
 """
 
 from __future__ import annotations
