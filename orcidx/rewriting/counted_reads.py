@@ -21,9 +21,9 @@ MOST_READ = 256
 
 
 class CountedReads(ReaderAtHand):
-    """Reads a file like a local file that no cache knows. So the counts of files in different storages can be compared,
-    and scans of the same file do not share metadata. A remote file is read in large blocks, which takes fewer requests
-    than are counted. ``StorageError`` is raised if these blocks become too many."""
+    """Reads a file as if it were a local file that is in no cache. So the counts of files in different storages can be
+    compared, and scans of the same file do not share metadata. A remote file is read in large blocks, which takes fewer
+    requests than are counted. ``StorageError`` is raised if too many of these blocks are needed."""
 
     def __init__(self, reader: RangeReader) -> None:
         super().__init__(reader.name, reader.size(), None)
@@ -76,4 +76,4 @@ class CountedReads(ReaderAtHand):
         return block
 
     def close(self) -> None:
-        """The reader is closed by the caller that opened it."""
+        """Does nothing, because the caller that opened the reader closes it."""

@@ -87,7 +87,7 @@ class _CsvFile:
         return found
 
     def numbers(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:
-        """A reader that reads the null words as nulls, except in columns of text."""
+        """A reader that reads the texts ``_NULL_WORDS`` as nulls, except in columns of text."""
         return self._opened(types, null_values=_NULL_WORDS)
 
     def texts(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:

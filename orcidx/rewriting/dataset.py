@@ -250,7 +250,8 @@ class _EarlierCall:
         self._folder = folder
 
     def without(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Removes the rows that an earlier call has written, after checking that they are the same."""
+        """Removes the rows that an earlier call has written. Raises an error if these rows differ from the written
+        rows."""
         while part.earlier and batch.num_rows:
             file = part.earlier[0]
             taken = min(batch.num_rows, file.rows - part.passing.rows)

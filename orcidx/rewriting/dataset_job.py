@@ -200,7 +200,7 @@ def spec_of(*parts: Any) -> str:
 
 
 def _still_there(job: DatasetJob, listed: list[Stored]) -> tuple[Stored, ...] | None:
-    """The files that the job is to delete, without those that are gone. Raises ``StorageError`` if one has changed."""
+    """The files that the job must delete and that still exist. Raises ``StorageError`` if one of them has changed."""
     if job.replaced is None:
         return None
     versions = {one.name: one.version for one in listed}

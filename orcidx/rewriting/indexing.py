@@ -66,7 +66,7 @@ def has_indexes(reader: OrcReader, stripes: Sequence[int]) -> bool:
 
 
 def is_trusted(node: OrcType, reader: OrcReader) -> bool:
-    """Whether readers would trust a bloom filter of this column under the name of the file's writer."""
+    """Whether readers would trust a new bloom filter of this column in a file that still names its original writer."""
     facts = reader.facts
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
     if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, USUAL_OPTIONS) is not None:

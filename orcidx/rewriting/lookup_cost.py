@@ -47,8 +47,8 @@ LOOKUP_BYTES = 8 << 20
 """A lookup ends after ``MOST_STRIPES`` stripes, or after the stripe in which it has read ``LOOKUP_BYTES`` bytes. The
 counts of the remaining stripes are extrapolated."""
 SIMILAR = 0.9
-"""If indexes leave more than this share of the rows before and after, one value is looked up. Other values would give
-about the same counts."""
+"""If the indexes leave more than this share of the rows, both in the old files and in the new file, only one value of
+the column is looked up. Other values would give about the same counts."""
 LEAST_BYTES = 16 << 20
 MOST_SHARE = 1 / 16
 BYTES_OF_OPENING_A_STRIPE = 64 << 10

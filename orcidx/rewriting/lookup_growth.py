@@ -52,7 +52,7 @@ class LookupCost:
 def growth_causes(
     old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCost, now: LookupCost
 ) -> Iterator[str]:
-    """Says what has changed for the worse in the files, as far as it affects a lookup by this column."""
+    """Yields the changes in the files that make a lookup by this column read more."""
     if new.tail.size <= SMALL_FILE_BYTES:
         yield "a file of this size is read completely"
         return
@@ -109,7 +109,7 @@ def _stripe_bytes(readers: Sequence[OrcReader]) -> int:
 
 
 def _depth(readers: Sequence[OrcReader], column: str) -> float | None:
-    """The overlap depth of the row groups by a column. None if it is not known."""
+    """The overlap depth of the row groups in a column (see ``explain.overlap``). None if it is not known."""
     if _groups(readers) > MOST_GROUPS:
         return None
     least: list[Any] = []

@@ -245,7 +245,7 @@ def _has_suffix(name: str) -> bool:
 
 
 def _spread(found: Sequence[Source], target: Source) -> list[tuple[Source, list[Source]]]:
-    """Returns a file of the target directory for each source."""
+    """Returns each source, together with the file below the target directory to which the source is written."""
     places = []
     for source in found:
         path = str(source.location).replace(os.sep, "/")
