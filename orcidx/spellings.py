@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SIMILAR_NAMES = 0.6
-"""The least similarity of two names, by ``difflib``, from 0 to 1, for which one is suggested in place of the other."""
+"""The similarity (``difflib``, from 0 to 1) that a known name must have to a misspelt name to be suggested for it."""
 
 _OF_SCAN = "it belongs to scan and read of an open file"
 
@@ -207,7 +207,7 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
     if name in elsewhere:
         return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
     # The suggestions include options of other functions. For example, "colums" may mean "columns" of this function or
-    # of another one.
+    # of another function.
     belong = {other for other, text in elsewhere.items() if text.startswith("it belongs")}
     near = difflib.get_close_matches(name.lower(), sorted({*known, *elsewhere}), 3, 0.65)
     own = belong.union(known)
@@ -248,7 +248,8 @@ _ADDED = {
 
 
 def added_column_hint(name: str) -> str:
-    """The end of the error for an unknown column, if a scan can add a column of this name. Otherwise empty."""
+    """The end of the error for an unknown column, if a scan can add a column of this name. Otherwise the text is
+    empty."""
     return f"; {_ADDED[name]}" if name in _ADDED else ""
 
 

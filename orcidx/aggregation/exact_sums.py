@@ -19,7 +19,8 @@ __all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums", "numbers_
 Int64s = npt.NDArray[np.int64]
 
 _UNIT_EXPONENT = 1126
-"""A double is m * 2**e, where m has 53 bits. The smallest e is -1126. The smallest subnormal double has this e."""
+"""A double is m * 2**e, where m has 53 bits. The smallest e is -1126: it is the e of the smallest
+subnormal double."""
 
 _LOW_BITS = 27
 """Bits of the lower part of a mantissa. ``bincount`` adds doubles. A sum of 2**26 such parts is exact in a double."""

@@ -95,8 +95,8 @@ class GroupTotals:
     # ------------------------------------------------------------------ the result
 
     def table(self, *, nan: Literal["ieee", "largest"]) -> pa.Table:
-        """Returns a table with a row for each group, sorted by key with nulls last. If there is no key, it has one
-        row."""
+        """Returns a table with a row for each group, sorted by key with nulls last. Without a key, the table
+        has one row."""
         names = [*self.by, *(aggregate.name for aggregate in self.aggregates)]
         columns: list[pa.Array] = []
         for place, kind in enumerate(self.by.values()):

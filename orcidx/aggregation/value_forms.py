@@ -36,8 +36,8 @@ Form = Comparable | NotANumber | None
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Converts values to a type that Arrow can compare and sort. The Python values of this type compare in the same
-    way. NaN stays NaN."""
+    """Converts values to a type that Arrow can compare and sort. The Python values of the result have the same
+    order. NaN stays NaN."""
     kind = values.type
     types = pa.types
     if types.is_floating(kind):

@@ -302,9 +302,9 @@ def explain_row_groups(
     """Returns one ``RowGroupExplanation`` for each row group of a stripe.
 
     ``bounds`` has the first row of each group and the end of the last group, counted from the start of the stripe. It
-    is of int64, and has one more element than there are groups. ``first_row`` is the first row of the stripe in the
-    file. ``may`` selects the rows that may match, and ``must`` the rows that surely match. ``outcome`` is the result of
-    pruning the stripe, or None without a predicate.
+    is an int64 array, and has one more element than there are groups. ``first_row`` is the first row of the stripe in
+    the file. ``may`` selects the rows that may match, and ``must`` the rows that surely match. ``outcome`` is the
+    result of pruning the stripe, or None without a predicate.
     """
     kept, rows = may.count_in(bounds), np.diff(bounds)
     numbers = range(len(rows))

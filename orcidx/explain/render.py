@@ -70,7 +70,7 @@ def _look_of(source: str) -> tuple[str, str]:
 
 
 def stages(explanation: ExplainedScan) -> list[tuple[str, str, str, str]]:
-    """The funnel as (name, before, after, share). The share says what is counted, if it is not all files."""
+    """The funnel as (name, before, after, share). If not all files are counted, the share also says which files."""
     lines = []
     for stage in explanation.funnel:
         show = size_text if stage.name == "bytes" else "{:,}".format

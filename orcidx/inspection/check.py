@@ -40,8 +40,8 @@ from orcidx.storage import Source
 __all__ = ["FileCheck", "Problem", "check_file"]
 
 STRIPES_AT_ONCE = 100
-"""The number of stripes whose statistics are compared together. Comparing small stripes one by one took half of the
-time of their check."""
+"""The number of stripes whose statistics are compared together. If small stripes were compared one by one, the
+comparison would take half of the time of the check."""
 
 Int64s = npt.NDArray[np.int64]
 

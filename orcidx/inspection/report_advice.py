@@ -55,14 +55,14 @@ class Facts:
 
     @property
     def share(self) -> float:
-        """The share of the bytes of columns that are planned."""
+        """The scan's planned bytes as a share of all bytes of its columns."""
         stage = next(stage for stage in self.explanation.funnel if stage.name == "bytes")
         return stage.after / stage.before if stage.before else 0.0
 
     @property
     def reads_little(self) -> bool:
         """Whether the bytes that the scan reads, with tails, footers and indexes, are at most half of the
-        files."""
+        bytes of the files."""
         stored = sum(file.size for file in self.explanation.files)
         return self.explanation.read_bytes <= _MUCH_SHARE * stored
 
