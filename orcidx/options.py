@@ -117,8 +117,8 @@ class RequestOptions:
     """Ranges with a gap of less than this many bytes are fetched together. If a number is given, larger gaps are never
     fetched. A scan then makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for
     remote files. With None, some larger gaps of remote files are fetched, too, the smallest gaps first. A scan with a
-    predicate or a selection fetches gaps until a stripe takes at most four requests. Any other scan fetches gaps while
-    more than two requests are left and at most 4 MiB are over-read."""
+    predicate or a selection fetches gaps until a stripe takes at most four requests. Any other scan fetches gaps until
+    two requests are left, but at most 4 MiB of gaps."""
     merge_size: int | None = None
     """Largest merged range in bytes. None means 8 MiB for local files and 16 MiB for remote files (or half of
     ``io_bytes``). If gaps are fetched to limit the number of requests, a range may have up to ``io_bytes`` bytes."""

@@ -73,8 +73,8 @@ STATISTICS_OPTIONS = ReadOptions()
 """The options with which the statistics were read. A scan with options that read values differently cannot use the
 statistics."""
 MOST_OBSERVED_COLUMNS = 32
-"""The maximum number of columns of a file that have statistics in a catalog. With this number 100,000 files are planned
-within a second."""
+"""The number of columns of a file whose statistics are stored in a catalog, in addition to the columns with an index.
+With this number 100,000 files are planned within a second."""
 LONGEST_KEPT_BOUND = 64
 """The maximum number of bytes of a bound. Longer bounds are truncated."""
 _NANOS_PER_SECOND = 1_000_000_000
@@ -267,8 +267,8 @@ class Catalog:
     """The time when the directory was listed, if the catalog has all files of that listing. None if files may be
     missing."""
     origin: npt.NDArray[np.int64] | None = None
-    """The number that each row has among the rows of all catalogs, counted from the first catalog to the last. It is
-    None if ``latest`` has left out no row."""
+    """For each row, its number if the rows of all catalogs are numbered consecutively, from the first catalog to the
+    last. None if ``latest`` has left out no row."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -426,8 +426,8 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 def statistics_column(
     key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
 ) -> StatisticsColumn:
-    """The statistics that the catalog proves about a column in each file. A null in ``kept`` means that nothing is
-    proved. ``rows`` is the number of rows of each file.
+    """The statistics of a column in each file. A null in ``kept`` means that the catalog has no statistics of the
+    file. ``rows`` is the number of rows of each file.
 
     Only the option ``wall_clock_zone`` may differ from its default.
     """

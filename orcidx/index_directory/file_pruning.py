@@ -68,8 +68,8 @@ MOST_EVALUATED = 20_000
 """The maximum number of embedded indexes that a plan evaluates. An evaluation takes about 0.05 ms. If there are more
 embedded indexes, the tasks evaluate them."""
 MOST_PARTS = 16
-"""The maximum number of leaves below an OR that are each tested by statistics. A test takes some milliseconds for a
-thousand files."""
+"""If more than this number of leaves are below an OR, statistics do not test these leaves one by one. One test takes
+some milliseconds for a thousand files."""
 FEW_FILES = 10_000
 """Up to this number of files, converted statistics are kept for the whole predicate. The statistics of one column then
 take half a megabyte."""
@@ -81,7 +81,8 @@ _CHANGING_OPTIONS = {
     "calendar": _TIMES,
     "decimal_zero_precision": (TypeKind.DECIMAL,),
 }
-"""Options that change how values of these types are read. If one of them is set, the statistics cannot be used."""
+"""Options that change how values of these types are read. If an option differs from its default,
+the statistics of columns of its types cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -252,8 +252,8 @@ def aggregate(
         values, counts are 0 and the other aggregates are null. Sums of floats are exact and rounded once. With
         ``nan="largest"`` NaN is the largest value. Otherwise minima, maxima and quantiles ignore NaN if there is
         another value. Equal values form one group: -0.0 equals 0.0, and CHAR values are returned without trailing
-        spaces. The value of the key ``orcidx`` in the schema's metadata is JSON text. It says how many rows came from
-        which evidence.
+        spaces. The value of the key ``orcidx`` in the schema's metadata is JSON text. For each kind of
+        evidence, such as statistics or an index, it gives the number of rows whose totals came from this evidence.
 
     Raises
     ------

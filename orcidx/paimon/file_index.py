@@ -276,7 +276,7 @@ class FileIndex:
         selection: object = None,
         strict: bool = True,
     ) -> Verdict:
-        """Returns the rows with the first ``k`` values of a column, in a sort order.
+        """Finds the first ``k`` rows in the order of a column.
 
         Parameters
         ----------

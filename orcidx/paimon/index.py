@@ -168,7 +168,7 @@ class Index(ABC):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """Returns the rows with the first ``k`` values in a sort order. Only a range-bitmap supports this method.
+        """Finds the first ``k`` rows in the order of the column. Only a range-bitmap supports this method.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ are normal. In every file, chunks end at other positions, and this changes the b
 
 @dataclass(frozen=True)
 class LookupCost:
-    """What a lookup reads on average. ``index_bytes`` is the part of ``bytes`` that are tails, footers and indexes."""
+    """What a lookup reads on average. ``index_bytes`` is the part of ``bytes`` for tails, footers and indexes."""
 
     bytes: float
     requests: float
@@ -52,7 +52,7 @@ class LookupCost:
 def growth_causes(
     old: Sequence[OrcReader], new: OrcReader, column: str, was: LookupCost, now: LookupCost
 ) -> Iterator[str]:
-    """Yields the changes in the files that make a lookup by this column read more."""
+    """Yields the reasons why a lookup by this column reads more than before."""
     if new.tail.size <= SMALL_FILE_BYTES:
         yield "a file of this size is read completely"
         return
