@@ -121,7 +121,8 @@ class RequestOptions:
     two requests are left, but at most 4 MiB of gaps."""
     merge_size: int | None = None
     """Largest merged range in bytes. None means 8 MiB for local files and 16 MiB for remote files (or half of
-    ``io_bytes``). If gaps are fetched to limit the number of requests, a range may have up to ``io_bytes`` bytes."""
+    ``io_bytes``, if this is less). If gaps are fetched to limit the number of requests, a range may have up to
+    ``io_bytes`` bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class Wanted:
         return self.minimum or self.maximum
 
     def __or__(self, other: Wanted) -> Wanted:
-        """The totals of both."""
+        """The totals that at least one of the two objects has."""
         return Wanted(
             self.sum or other.sum,
             self.minimum or other.minimum,

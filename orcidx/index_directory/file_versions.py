@@ -18,7 +18,7 @@ __all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "has_later_version", "has_sam
 LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
 """Columns of a listing: paths below a directory, with the version of each file."""
 UNKNOWN, FRESH, STALE = 0, 1, 2
-"""States of a listed file."""
+"""States of a listed file: it is not in the catalog, it has the version in the catalog, or it has another version."""
 _NANOS_PER_SECOND = 1_000_000_000
 Bools = npt.NDArray[np.bool_]
 
@@ -26,8 +26,8 @@ Bools = npt.NDArray[np.bool_]
 def states(
     listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_], *, unit: int | None = None
 ) -> npt.NDArray[np.int8]:
-    """Computes ``Fingerprint.matches`` for all files at once. In addition, the etag or the time must be known and
-    equal.
+    """Computes the states of all listed files at once. A file is ``FRESH`` if its listed version matches the known
+    version as in ``Fingerprint.matches``. In addition, the etag or the time must be known in both versions.
 
     ``unit`` is the number of nanoseconds to which the listing rounds its times down."""
     same_size = _is_true(pc.equal(listing["size"], known["size"]))

@@ -7,8 +7,8 @@ part is padded with zeros to 8 bytes.
     fixed      the value in the low bytes of the field's 8 bytes        null: 0
     bytes      up to 7: the data, and 0x80 | length in the last byte; longer: offset << 32 | length    null: 0
     timestamp  precision above 3: offset << 32 | nanoseconds of the millisecond; variable part: 8 bytes of milliseconds
-    decimal    precision above 18: offset << 32 | length; variable part: 16 bytes with the unscaled value in its shortest
-               big-endian form, then zeros
+    decimal    precision above 18: offset << 32 | length; variable part: 16 bytes with the unscaled value in its
+               shortest big-endian form, then zeros
 
 A null timestamp or decimal of these kinds still takes its space in the variable part, filled with zeros.
 """

@@ -123,8 +123,8 @@ def write_dataset(
         the old and the new files. Files that were added or changed after the call began are not deleted.
     job : str, optional
         A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
-        is already done, the call only compares the rows. With mode="overwrite" only files are deleted that were there
-        when the job was first called. Without a name, each call writes all its rows, and deletes its files after an
+        is already done, the call only compares the rows. With mode="overwrite", only the files are deleted that existed
+        at the first call of the job. Without a name, each call writes all its rows, and deletes its files after an
         error.
     max_memory : int
         Maximum bytes that open files may buffer, at least 1 MiB. Above this, the file with the largest buffer ends its

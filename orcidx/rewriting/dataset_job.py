@@ -49,11 +49,12 @@ class JobFile:
 class DatasetJob:
     """The job ``name`` and its files. ``token`` is a part of the names of its files.
 
-    ``replaced`` has the files of other jobs that were there when the job began to overwrite them, with their versions.
-    It is None if the job overwrites nothing. These files are deleted when this job is done. The manifest lists them
-    from the beginning, because files that other writers add or change in the meantime must not be deleted. ``made_of``
-    has the replaced files and the files that the rows come from. Only users who can read all files of ``made_of`` may
-    read the written files. A job without a name (``resumes`` is False) keeps no manifest."""
+    ``replaced`` has the files that this job overwrites. Other jobs wrote them before this job began. Each file has its
+    version at that time. The files are deleted when this job is done. The manifest lists them from the beginning,
+    because files that other writers add or change in the meantime must not be deleted. ``replaced`` is None if this job
+    overwrites nothing. ``made_of`` has the replaced files and the files that the rows come from. Only users who can
+    read all files of ``made_of`` may read the written files. A job without a name (``resumes`` is False) keeps no
+    manifest."""
 
     folder: Folder
     name: str
