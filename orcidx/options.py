@@ -110,9 +110,9 @@ class RequestOptions:
     data of a remote stripe fits, it is fetched in few requests. Otherwise it is fetched in pieces."""
     ahead_bytes: int = 64 << 20
     """Largest number of bytes that threads prepare while the caller uses a batch. These are the bytes of decoded
-    batches and of decompressed chunks. With 0, threads only decode the columns of one batch in parallel. Nothing of a
-    later batch is decoded before the second batch is requested. For a table or a count with a condition, several
-    stripes are read at the same time if a batch of each fits."""
+    batches and of decompressed chunks. With 0, threads only decode the columns of one batch in parallel. With any
+    value, nothing of a later batch is decoded before the caller requests the second batch. For a table or a count with
+    a condition, several stripes are read at the same time if a batch of each fits."""
     merge_gap: int | None = None
     """Ranges with a gap of less than this many bytes are fetched together. If a number is given, larger gaps are never
     fetched. A scan then makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for

@@ -133,7 +133,7 @@ class _Check:
         self.reader = reader
         self.options = options
         self.unknown_zone = unknown_zone
-        """The time zone of stripes that name an unknown zone."""
+        """The time zone for reading a stripe if orcidx does not know the zone that the stripe names."""
         self.problems: list[Problem] = []
         self.broken: set[tuple[int, int]] = set()
         self.groups = 0

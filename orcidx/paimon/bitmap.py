@@ -18,8 +18,8 @@ Version 1                                       Version 2
 Integers are big-endian. The module ``keys`` describes how values are stored. In version 2 the values are sorted. In
 version 1 they are not sorted, because Java writes them in the order of a hash map. An offset counts from the first
 bitmap. A negative offset means the single row ``-1 - offset``, which has no bitmap. A block offset counts from the
-first block. Version 1 has no lengths, because the end of a bitmap follows from its contents. In version 2 a single row
-has the length -1, but a single null has the length that its bitmap would have.
+first block. Version 1 has no lengths, because the end of a bitmap follows from its contents. In version 2 the
+length of a single row is -1, but the length of a single null is the length that its bitmap would have.
 
 In version 2, a lookup of a value reads one block and one bitmap.
 """

@@ -116,8 +116,9 @@ class _CsvFile:
 
 @dataclass
 class _Column:
-    """Tests which types keep all values of a column unchanged. ``has_words`` says whether the column has quoted empty
-    values or other texts that are nulls in columns without text."""
+    """Tests which types keep all values of a column unchanged. ``has_words`` says whether the column has a value that
+    is in ``_NULL_WORDS``, such as NULL or a quoted empty value. Such a value stays a text in a column of text, and is a
+    null in any other column."""
 
     number: int
     name: str
