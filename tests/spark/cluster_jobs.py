@@ -2,10 +2,10 @@
 
     python tests/spark/cluster_jobs.py DIRECTORY_OR_URL '{"spark.hadoop.…": "…"}'
 
-The script must run in a process of its own, because the master of a session belongs to its JVM. In jobs that write, the
-first attempt of the first task dies after it has written everything. The first attempt of the second task then waits.
-Meanwhile Spark starts a second attempt in another executor (speculation), whose result is used. The result of a job
-must equal the result of Spark alone.
+The script must run in a process of its own, because the master of a running session cannot be changed in its JVM. In
+jobs that write, the first attempt of the first task dies after it has written everything. The first attempt of the
+second task then waits. Meanwhile Spark starts another attempt of the second task in another executor (speculation), and
+uses the result of that attempt. The result of a job must equal the result of Spark alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ WAIT = 90.0
 
 
 def troubled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps the function of a task. The first attempts of two tasks die or wait before they return their results."""
+    """Wraps the function of a task. Before it returns its results, the first attempt of task 0 dies, and the first
+    attempt of task 1 waits."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

@@ -38,7 +38,7 @@ LEAVES = (
     "id IN (SELECT 0 + {n})", "part = {d}", "part IN (1, 2) AND id = {n}", "try_cast(text AS int) = 5",
     "binary = X'0{d}'",
 )  # fmt: skip
-"""Comparisons of every type. Some of them prune, and only Spark understands some of them."""
+"""Conditions on columns of every type. Some of them can rule out files. Others can be evaluated only by Spark."""
 
 CONFS = (
     ("spark.sql.session.timeZone", ("UTC", "Asia/Tokyo", "America/Los_Angeles")),
@@ -58,8 +58,8 @@ def condition(dice: random.Random, depth: int) -> str:
 
 
 def write_layouts(spark: Any, root: Path) -> list[Path]:
-    """Writes and indexes the same rows in several layouts: sorted by ``id``, unsorted, in partitions, in many files,
-    and in partitions whose files store other values of the partition column."""
+    """Writes and indexes the same rows in several layouts: sorted by ``id``, unsorted, in partitions, and in many
+    files. In the last layout, the files also store the partition column, with other values than their directories."""
     from pyspark.sql import functions as F
 
     frame = spark.range(0, ROWS, 1, 8).selectExpr(
@@ -113,8 +113,8 @@ def totals(frame: Any) -> Any:
 
 
 def answers(frames: Sequence[Any]) -> list[Any]:
-    """Returns the totals of each frame, or "error" if Spark raises an error. All frames run in one job. If it fails,
-    each frame runs in a job of its own."""
+    """Returns the totals of each frame, or "error" if Spark raises an error. All frames run in one job. If this job
+    fails, each frame runs in a job of its own."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -126,8 +126,8 @@ def answers(frames: Sequence[Any]) -> list[Any]:
 
 
 def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[int, int]:
-    """Returns how many reads had fewer files, and for how many conditions Spark raises an error. Raises ``SystemExit``
-    if rows differ."""
+    """Returns how many reads skipped files, and for how many conditions Spark raised an error. Raises ``SystemExit`` if
+    rows differ."""
     fell = errors = 0
     began = time.perf_counter()
     for done in range(count):
@@ -142,7 +142,7 @@ def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[
         for engine, frame, one in zip(ENGINES, frames, found):
             chosen = orcidx_spark.why(frame)
             fell += chosen.files is not None and chosen.files_left < chosen.files
-            if one != expected and expected != "error":  # the row that raises may be in a skipped file
+            if one != expected and expected != "error":  # orcidx may skip the row that causes Spark's error
                 raise SystemExit(f"{folder.name}, engine {engine}: {where}\n{expected}\n{one}\n{chosen}")
     return fell, errors
 

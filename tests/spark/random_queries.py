@@ -1,6 +1,6 @@
 """Random SQL on indexed tables of several layouts: joins, subqueries, CTEs, views, unions, windows, catalog tables.
 
-The oracle is Spark without the rule of ``orcidx.spark.enable``. An enabled session must give the same rows.
+Each query runs with and without the rule of ``orcidx.spark.enable``, and must give the same rows.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def key(number: int) -> int:
 
 
 def make_tables(spark: Any, base: str, build: Callable[[str], object]) -> dict[str, str]:
-    """Makes a view of a directory, a view of a partitioned directory, and a partitioned table of the catalog. The
-    partition values of this table come from an expression. ``build`` indexes all of them. Returns their directories by
-    name."""
+    """Makes a view of a directory, a view of a partitioned directory, a partitioned table of the catalog, and a view
+    that filters the second one. ``build`` indexes the three directories. Returns the directories by name."""
     frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(*COLUMNS)
     places = {name: f"{base}/{name} of random queries" for name in LAYOUTS}
     frame.write.orc(places["rq_flat"])
@@ -85,7 +84,7 @@ def conditions(rng: np.random.Generator) -> Iterator[str]:
     while True:
         parts = [makers[int(rng.integers(len(makers)))]() for _ in range(int(rng.integers(1, 4)))]
         parts = [f"NOT ({one})" if rng.random() < 0.15 else one for one in parts]
-        # The parentheses are needed, because Spark's optimizer fails for a subquery below OR (None.get).
+        # Without the outer parentheses, a subquery could be below OR. Spark's optimizer fails for this (None.get).
         yield "(" + f" {rng.choice(['AND', 'AND', 'OR'])} ".join(f"({one})" for one in parts) + ")"
 
 
@@ -114,12 +113,12 @@ SHAPES = [
 
 
 def rows_of(spark: Any, text: str) -> list[str]:
-    """Returns the rows as text, in which NaN equals itself."""
+    """Returns the rows as text. In this form, NaN equals NaN."""
     return sorted(map(str, spark.sql(text).collect()))
 
 
 def check_random_queries(spark: Any, rng: np.random.Generator, count: int, tables: Sequence[str]) -> None:
-    """Runs ``count`` queries with and without the rule. Each query has another one of ``tables`` as its first table, in
+    """Runs ``count`` queries with and without the rule. The first table of the queries is each of ``tables`` in
     turn."""
     made = conditions(rng)
     fell = 0

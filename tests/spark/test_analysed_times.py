@@ -46,7 +46,7 @@ def test_predicates_of_analysed_conditions_keep_the_rows_of_spark(spark: Any, tm
 
 
 def test_times_of_conditions_are_in_the_zone_of_the_session(spark: Any) -> None:
-    """Catalyst's JSON of Spark 4.1 has times in the session's zone, without a fraction that is zero."""
+    """In Catalyst's JSON, Spark 4.1 writes times in the session's zone, and omits a fraction that is zero."""
     frame = spark.createDataFrame([], "id BIGINT, t TIMESTAMP")
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
@@ -60,8 +60,8 @@ def test_times_of_conditions_are_in_the_zone_of_the_session(spark: Any) -> None:
 
 
 def test_many_times_of_a_condition_prove_nothing(spark: Any) -> None:
-    """For so many times, the JVM's values are not fetched. The texts of the times have a zone that depends on the
-    version of Spark."""
+    """The condition has 2,001 times. For so many, orcidx does not get the values from the JVM, but only their texts.
+    The zone of the texts depends on the version of Spark, so the condition rules out no rows."""
     frame = spark.createDataFrame([], "id BIGINT, t TIMESTAMP")
     texts = [f"TIMESTAMP '2023-11-14 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}.5'" for i in range(2001)]
     filtered = frame.where(f"t IN ({', '.join(texts)})")

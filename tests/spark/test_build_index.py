@@ -1,5 +1,5 @@
-"""Index jobs on Spark. The results are right even if tasks die or run twice, have the same bytes as without Spark, and
-no work is done twice."""
+"""Index jobs on Spark. The indexes have the same bytes as without Spark, even if tasks die or run twice. Work that is
+finished is not repeated."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def run_dying(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Tab
 
 
 def run_twice_at_once(spark: Any, files: pa.Table, bins: list[int], task: Any) -> pa.Table:
-    """Runs the task twice for every file. The two tasks of a file run next to each other."""
+    """Runs the task twice for every file, in two Spark tasks at the same time."""
     twice = pa.concat_tables([files, files])
     found = run_over_files(spark, twice, [2 * one for one in bins] + [2 * one + 1 for one in bins], task)
     rows = found.drop(["millis"]).to_pylist()

@@ -45,8 +45,8 @@ SCHEMA = types.StructType(
         ("id = 5.0", None),
         ("text = 5", None),
         ("text = 'it''s'", None),  # Spark 3.5 reads this as two adjacent texts
-        (r"text = 'a\n'", None),  # an escape, except with another setting
-        ("\"text\" = 'a'", None),  # a text, except with another setting
+        (r"text = 'a\n'", None),  # with a setting, \n is not an escape
+        ("\"text\" = 'a'", None),  # with a setting, "text" is a column
         ("text LIKE 'a%'", None),
         ("padded = 'a'", None),
         ("real > 1.5", None),
@@ -71,7 +71,8 @@ def test_what_proves_something(where: Any, expected: str | None) -> None:
 
 
 def test_times_are_of_any_clock() -> None:
-    """Times are widened by eighteen hours, because the session's zone can change before the action."""
+    """A condition on times is moved by eighteen hours so that it keeps more rows, because the session's zone can change
+    before the action."""
     (found,) = certain_predicate(Query(path="p", where="at >= TIMESTAMP '2024-05-02 12:00:00'"), SCHEMA).literals
     assert found == ExactTime(1_714_586_400 * 1_000_000_000, "UTC")  # 2024-05-01 18:00:00
     assert certain_predicate(Query(path="p", where="at < TIMESTAMP '1800-05-02 12:00:00'"), SCHEMA) == Constant(True)

@@ -1,6 +1,7 @@
-"""Tests every row of decision 0014. If Spark and orcidx read a file differently, "auto" returns Spark's values.
+"""Tests every row of the table of decision 0014. If Spark and orcidx read a file differently, "auto" returns Spark's
+values.
 
-Indexes are used only if this does not change the values. The same is true for orcidx's tasks that look up keys.
+Indexes, and orcidx's tasks that look up keys, are used only if this does not change the values.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def test_days_of_now_are_looked_up_by_either(spark: Any, tmp_path: Path, looked_
 
 
 def test_what_orcidx_or_the_catalog_does_not_know_is_sparks(spark: Any, tmp_path: Path, looked_up: None) -> None:
-    """Spark reads months, because Python's Arrow has no type for them. Spark also reads times inside other columns,
-    because the catalog has no statistics for them."""
+    """Spark reads months, because Python's Arrow has no type for them. Spark also reads times inside structs, lists and
+    maps, because the catalog has no statistics for them."""
     inner = {"a": "struct<day:date>", "b": "array<timestamp>", "c": "map<string,date>", "d": "struct<x:int>"}
     texts = [f"CAST(null AS {text}) AS {name}" for name, text in inner.items()]
     frame = spark.range(ROWS).selectExpr("id AS key", "INTERVAL '1' MONTH AS months", *texts)
@@ -156,8 +157,8 @@ def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("where_set", ["session", "hadoop"])
 def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, where_set: str) -> None:
-    """With ``orc.force.positional.evolution``, statistics and indexes of x describe another column than y, so they must
-    not be used for y."""
+    """With ``orc.force.positional.evolution``, Spark reads the file's columns x and y as y and x. So statistics and
+    indexes of the file must not be used by column names."""
     orc.write_table(
         pa.table({"x": pa.array([1, 2], pa.int32()), "y": pa.array([100, 200], pa.int32())}), tmp_path / "a.orc"
     )

@@ -85,7 +85,7 @@ def test_the_funnel_and_what_each_evidence_does(
 
 
 def test_what_rules_out_without_partitions_has_its_own_name(spark: Any, tmp_path: Path) -> None:
-    """In a directory without partitions, nothing is ruled out by "partition"."""
+    """In a directory without partitions, ``explain`` never names "partition" as the reason why a file is skipped."""
     orc.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.orc")
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "none.orc")
     index_here(tmp_path, {"bitmap": {"id": {}}})

@@ -1,4 +1,5 @@
-"""Spark compares the padded values of CHAR columns, so pushed filters must keep rows that differ only in spaces."""
+"""Spark compares the padded values of CHAR columns, so pushed filters must keep values that differ only in trailing
+spaces."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,5 @@
-"""Spark truncates nanoseconds to microseconds before it compares. Its conditions must not lose rows because of this."""
+"""Spark truncates nanoseconds to microseconds before it compares. Conditions of Spark must not lose rows because of
+this."""
 
 import datetime as dt
 

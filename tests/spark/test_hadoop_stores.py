@@ -1,6 +1,6 @@
 """Indexes, reads, SQL and rewrites on a session's Hadoop file systems, with no other libraries than Spark's.
 
-``viewfs`` stands for all file systems that tasks cannot open themselves. It needs no server. HDFS and s3a have real
+``viewfs`` represents all file systems that tasks cannot open themselves. It needs no server. HDFS and s3a have real
 servers in ``.ci/hadoop``.
 """
 
@@ -69,7 +69,7 @@ class Place:
 
     @property
     def exclusive(self) -> bool:
-        """Whether this file system creates files exclusively."""
+        """Whether a create in this file system fails if the file exists."""
         return self.url.startswith(("hdfs:", "s3a:"))
 
 
@@ -90,7 +90,8 @@ def viewfs(spark: Any, scratch: Path) -> Iterator[Place]:
 
     @contextmanager
     def denied(directory: str) -> Iterator[None]:
-        """Simulates a JVM without rights, because root has all rights."""
+        """Simulates a JVM without rights to the directory. Real rights cannot be used, because root may read
+        everything."""
 
         def refuses(call: Any) -> Any:
             def checked(self: SessionFiles, url: str, *rest: Any, **named: Any) -> Any:
@@ -206,8 +207,8 @@ def test_what_is_indexed(spark: Any, indexed: str) -> None:
 
 @pytest.mark.parametrize("number", range(0, ROWS, 100) if REAL else (100, 800))
 def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
-    """Spark reads the file of the key by its path, which may contain any characters. The rows have the partition's
-    value."""
+    """Spark reads the file that contains the key by its path, which may contain any characters. The rows have the value
+    of the partition column."""
     wanted = [(row.id, row["p q"]) for row in spark.read.orc(indexed).where(f"id = {number}").collect()]
     frame = read(spark, indexed, where=f"id = {number}", engine="spark")
     assert [(row.id, row["p q"]) for row in frame.collect()] == wanted
@@ -243,7 +244,8 @@ def test_sql(spark: Any, indexed: str) -> None:
 
 
 def test_random_queries(spark: Any, place: Place, rng: np.random.Generator) -> None:
-    """Runs queries on three layouts. For long runs by hand, ORCIDX_QUERIES, ORCIDX_SEED and --timeout can be set."""
+    """Runs random queries on three layouts. For long runs by hand, ORCIDX_QUERIES, ORCIDX_SEED and --timeout can be
+    set."""
     random_queries.make_tables(spark, f"{place.url}/random", lambda one: build(spark, place, one, random_queries.SPEC))
     try:
         random_queries.check_random_queries(
@@ -326,7 +328,7 @@ def test_a_catalog_table(spark: Any, indexed: str) -> None:
 
 
 def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
-    """Runs the first block of the guide with another table."""
+    """Runs the first code block of ``docs/guides/spark-on-a-cluster.md`` with another table."""
     if not place.exclusive:
         return
     table = f"{place.url}/guide"
@@ -343,8 +345,8 @@ def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
 
 
 def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
-    """A lookup of whole rows by one key fetches a tenth of the bytes that Spark's reader fetches. The bytes are counted
-    in the server's responses, or in HDFS's streams."""
+    """A lookup of whole rows by one key fetches at most a tenth of the bytes that Spark's reader fetches. The bytes are
+    counted in the server's responses, or in HDFS's streams."""
     if not place.exclusive:
         return
     table = f"{place.url}/looked up"
@@ -372,8 +374,8 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 6000, 6001, 12_000, 100_000])
 def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, rng: np.random.Generator) -> None:
-    """Parts of more than 6,000 bytes are not passed as text, because a text of more than 8 kB would wait 40 ms for an
-    acknowledgement."""
+    """If a part of a file has more than 6,000 bytes, the JVM does not pass it as text, because a text of more than 8 kB
+    would wait 40 ms for an acknowledgement."""
     if place.exclusive:
         return  # the calls are the same, but writing takes longer
     data = rng.bytes(size)
@@ -452,7 +454,7 @@ def fetched(spark: Any, place: Place) -> int:
 
 @pytest.mark.timeout(1200)
 def test_every_job_on_a_local_cluster(place: Place, tmp_path: Path) -> None:
-    """Some tasks die and some run twice, after they have written their files to the store."""
+    """Runs ``cluster_jobs`` on this storage. Some tasks die and some run twice, after they have written their files."""
     if REAL:
         run_cluster_jobs(place.url, tmp_path, place.settings)
 
@@ -537,8 +539,8 @@ def test_an_index_that_may_not_be_read_is_left_aside(spark: Any, place: Place, s
 def test_files_of_an_index_that_are_gone_or_of_another_version(
     spark: Any, place: Place, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some indexes that the catalog names are missing, as in a directory that was copied in part. In the second case,
-    the catalog has another format."""
+    """First, the index files that the catalog names are missing, as in a directory that was copied in part. Then the
+    catalog has another format. In both cases, all rows are returned."""
     folder = Folder.of(hadoop_source(small, SessionFiles(spark)), "_orcidx")
     (catalog,) = (one.name for one in folder.list("rollup"))
     held = {one.name: folder.read(one.name) for one in folder.list()}
@@ -557,8 +559,8 @@ def test_files_of_an_index_that_are_gone_or_of_another_version(
 
 
 def test_credentials_that_have_ended(spark: Any, place: Place, small: str) -> None:
-    """Spark cannot read these files either. Every call of orcidx raises an error that says so. Plain SQL raises Spark's
-    own error."""
+    """With expired keys, Spark cannot read the files either. Every call of orcidx raises an error that says so. Plain
+    SQL raises Spark's own error."""
     if place.log is None:  # only s3a has keys here
         return
     for answer in ("400 ExpiredToken", "403 InvalidAccessKeyId", "403 SignatureDoesNotMatch"):

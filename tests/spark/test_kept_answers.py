@@ -31,7 +31,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Returns a list that records the stores in which the files to skip are looked up."""
+    """Returns a list. Each search for files that can be skipped adds its store to the list."""
     asked: list[Any] = []
     original = sql_queries.find_survivors
 

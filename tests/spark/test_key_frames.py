@@ -64,7 +64,7 @@ def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
 
 
 def test_days_that_python_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python has no dates after the year 9999. Such keys raised ``OverflowError``."""
+    """Python's dates end at the year 9999. Keys with later dates must not raise ``OverflowError``."""
     days = pa.array([1, 2_932_897, None, 2_932_898], pa.int32()).cast(pa.date32())
     keys = key_frames.Keys("d", days.take(pa.array([0, 1])))
     source = io.BytesIO()

@@ -58,12 +58,13 @@ def by_orcidx(directory: Path) -> tuple[list[int], bool]:
 
 
 def by_spark(spark: Any, directory: Path) -> list[int]:
-    """Returns the rows of a reader that does not know about swaps."""
+    """Returns the rows that Spark's own reader finds. It does not know about swaps."""
     return sorted(row.id for row in spark.read.orc(str(directory)).select("id").collect())
 
 
 def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
-    """Checks what each reader sees in the directory of a killed swap. Returns whether other readers see rows twice."""
+    """Checks what each reader sees in the directory of a killed swap. Returns whether readers other than orcidx see
+    rows twice."""
     found, warned = by_orcidx(directory)
     assert found == EVERYTHING
     if spark is None:
@@ -120,7 +121,7 @@ def test_each_change_of_a_swap(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     for name, before in killed.items():
         copy = scratch / name
         files = tuple(data_files(copy))
-        new = before is not None and files not in shapes  # reads by Spark are slow: one for each set of files
+        new = before is not None and files not in shapes  # Spark is slow, so it reads each set of files once
         shapes.add(files)
         seen[check_killed(spark if new else None, copy, kept=bool(kept))] += 1
         swap_kills.expire_leases(copy)
@@ -164,8 +165,8 @@ orcidx.spark.rewrite(session, {directory!r}, sort_by="id", progress=False)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [7, 8, 9, 11, 13, 16])
 def test_a_driver_that_is_killed(spark: Any, tmp_path: Path, number: int) -> None:
-    """The process that called ``rewrite`` is killed before a change of the manifest, of a new file, of an old file, and
-    of a mark."""
+    """The process that called ``rewrite`` is killed before its change ``number``. This is a change of the swap's
+    manifest, of a new file, of an old file, or of the file that marks the swap."""
     directory = written(tmp_path / "data")
     script = WHOLE.format(here=str(HERE), number=number, directory=str(directory))
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)

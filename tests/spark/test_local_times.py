@@ -62,7 +62,8 @@ def test_everything_else_stays() -> None:
 
 
 def test_what_is_true_on_any_clock() -> None:
-    """A row is kept if it matches in any zone of a session. Conditions that do not depend on a zone do not change."""
+    """A row is kept if it matches in at least one of the zones that a session can have. Conditions that do not depend
+    on a zone do not change."""
     numbers = random.Random(5)
     hours = [dt.datetime(2021, 7, 1) + dt.timedelta(hours=n) for n in range(-40, 41)]
     instants = pa.array([one.replace(tzinfo=dt.UTC) for one in hours], pa.timestamp("us", "UTC"))

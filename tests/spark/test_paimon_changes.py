@@ -1,4 +1,4 @@
-"""Spark jobs that change Paimon tables. Each job commits one snapshot exactly once."""
+"""Spark jobs that change Paimon tables. Each job commits exactly one snapshot."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_append_delete_and_rewrite_are_one_snapshot_each(spark: Any, tmp_path: P
 
 
 def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -> None:
-    """The meaning is that of Spark: NaN is the largest number, null is not NaN, names are not case-sensitive, and times
-    are in the session's zone."""
+    """A condition of ``delete`` has the same meaning as in Spark: NaN is the largest number, null is not NaN, names are
+    not case-sensitive, and times are in the session's zone."""
     types = {"id": "BIGINT", "v": "DOUBLE", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = empty_table(tmp_path / "t", types, file__format="parquet")
     frame = spark.range(9).selectExpr(
@@ -75,7 +75,8 @@ def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -
 
 
 def test_a_delete_compares_microseconds(spark: Any, tmp_path: Path) -> None:
-    """Spark truncates nanoseconds before it compares. A text and a predicate delete the rows that ``read`` returns."""
+    """Spark truncates nanoseconds before it compares. A delete removes the rows that ``read`` returns, whether its
+    condition is a text or a predicate."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "t": "TIMESTAMP(9)"})
     time = 1_700_000_000_000_000_000
     times = pa.array([time - 1000, time + 500, time + 1000], pa.timestamp("ns"))
@@ -158,8 +159,8 @@ def dying(task: Any) -> Any:
 def test_tasks_that_die_when_they_are_done_change_the_table_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If an attempt dies, or another attempt of the task wins (speculation), the files of this attempt are in no
-    snapshot."""
+    """If an attempt of a task dies, or another attempt wins (speculation), the files that the lost attempt wrote are in
+    no snapshot."""
     folder = empty_table(tmp_path / "t")
     collected = table_changes._collected
     monkeypatch.setattr(table_changes, "_collected", lambda frame, task: collected(frame, dying(task)))

@@ -119,7 +119,8 @@ def test_every_type_and_index(typed: Any) -> None:
 
 @pytest.mark.parametrize("where", WHERES)
 def test_filters(typed: Any, where: str) -> None:
-    """A filter returns the rows of the connector, and also the rows that the connector loses."""
+    """A filter of orcidx returns the same rows as the connector. For the conditions in ``LOST``, the connector's own
+    filter loses rows, so Spark filters all rows of the connector instead."""
     found = typed.check("typed", where, ["id", "s"], pushed=where not in LOST)
     assert found < 300
     assert found or where in ("k = 33", "t <=> NULL", "id > 1000")

@@ -18,7 +18,8 @@ from orcidx.spark.sessions.hadoop_files import SessionFiles
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
-    """Returns the relation of files whose path matches ``kept``, and the names for which Spark requests the status."""
+    """Returns a relation of the files whose paths match ``kept``, and the names of the files whose status Spark
+    requests for it."""
     whole = relation_of(spark, str(path))
     listing = whole.listing
     assert listing is not None

@@ -1,6 +1,7 @@
 """The number of calls from the driver to the JVM, for ``read`` and for an enabled session when no file is skipped.
 
-A call of py4j takes about 0.3 ms. Calls that only release Java objects ("m") occur when Python collects garbage.
+A call of py4j takes about 0.3 ms. Calls that only release Java objects ("m") are not counted, because they occur when
+Python collects garbage.
 """
 
 from __future__ import annotations

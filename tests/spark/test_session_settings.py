@@ -58,7 +58,7 @@ WAYS = ("auto", "spark", "orcidx", "format", "format and where")
 
 @pytest.fixture(scope="module")
 def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes three indexed files in a folder for each hour. All columns are in lower case."""
+    """Writes indexed files in a folder for each hour. The names of all columns are in lower case."""
     folder = tmp_path_factory.mktemp("settings") / "t"
     frame = spark.range(0, 1500, 1, 3).selectExpr(
         "id",
@@ -108,7 +108,7 @@ def rows(frame: Any) -> Any:
 
 TOLD = (
     "is not a literal",  # orcidx's SQL, for the option ``where``
-    "did you mean",  # planning knows only the case rule at register
+    "did you mean",  # the format finds names by the case rule at register
     "cannot be compared",
     "pyarrow cannot evaluate",
     "in UTC, but Spark",

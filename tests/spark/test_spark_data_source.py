@@ -113,8 +113,8 @@ def test_the_pushdown_as_an_option(pushing: Any, files: Path) -> None:
 
 @pytest.mark.xfail(strict=True, reason="Spark uses the last planned filters for both sides; see decision 0014")
 def test_spark_shares_pushed_filters_between_queries(pushing: Any, files: Path) -> None:
-    """If this test succeeds, a later version of Spark has fixed the bug. Then ``register`` can push filters by
-    default."""
+    """Spark uses the filters of one query also for the other query, so this test is expected to fail. If it passes,
+    Spark has fixed the bug, and ``register`` can push filters by default."""
     frame = pushing.read.format("orcidx").options(columns="sorted", pushdown="true").load(str(files))
     assert frame.where("sorted < 5").union(frame.where("sorted > 594")).count() == 10
 
@@ -310,7 +310,7 @@ spark.stop()
 
 
 def test_a_connect_session_is_known_by_its_module() -> None:
-    """This is a short version of ``test_spark_connect``."""
+    """This is a quick check. ``test_spark_connect`` uses a real Spark Connect session."""
     kind = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
     assert is_connect(kind())
     assert not is_connect(object())
@@ -318,7 +318,7 @@ def test_a_connect_session_is_known_by_its_module() -> None:
 
 @pytest.mark.slow
 def test_spark_connect(files: Path, tmp_path: Path) -> None:
-    """Runs a Spark Connect session in a process of its own. Such a session has no JVM in Python."""
+    """Runs a Spark Connect session in a process of its own. In such a session, Python has no access to a JVM."""
     for name in ("grpc", "grpc_status", "google.rpc", "zstandard"):
         pytest.importorskip(name)
     data = tmp_path / "data"

@@ -183,8 +183,8 @@ def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Pa
 
 
 def test_a_file_of_another_type_is_read(spark: Any, tmp_path: Path) -> None:
-    """If Spark reads a bigint as int, the result may be null or another number. So its statistics cannot be used. The
-    statistics of a smallint can be used."""
+    """If Spark reads a bigint column as int, the result may be null or another number. So the statistics of this column
+    cannot be used. The statistics of a smallint column can be used."""
     for number, kind in enumerate(("int", "bigint", "smallint")):
         frame = spark.range(1).selectExpr(f"CAST({[5, 1 << 33, 7][number]} AS {kind}) AS x")
         frame.coalesce(1).write.mode("append").orc(str(tmp_path / "t"))
@@ -495,7 +495,8 @@ BETWEEN = (
     ("GreaterThanOrEqual", 2, {}), REFERENCE, five(),
     ("LessThanOrEqual", 2, {}), REFERENCE, five(),
 )  # fmt: skip
-"""The form of x BETWEEN 5 AND 5 in Spark since 4.0, without the definition of REFERENCE."""
+"""How Spark 4.0 and later represent the condition x BETWEEN 5 AND 5. REFERENCE stands for x, which is defined
+elsewhere."""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import orcidx.spark
 
 @pytest.mark.parametrize("page", WITH_SPARK, ids=lambda page: page.stem)
 def test_a_page_is_python_and_names_what_there_is(page: Path) -> None:
-    """This is a short version of the test that runs the pages."""
+    """This is a quick check without Spark. Each code block must compile, and the page may only name existing
+    functions."""
     for number, cell in enumerate(PAGES[page], 1):
         compile(cell, f"{page.name}, cell {number}", "exec")
     named = set(re.findall(r"orcidx_spark\.(\w+)", page.read_text()))

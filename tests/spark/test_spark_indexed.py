@@ -72,7 +72,7 @@ def test_a_stale_index_is_never_used(spark: Any, indexed: Path) -> None:
     plan = planned(indexed, where)
     assert isinstance(plan.rows, Scan)
     without = {Path(job.source.name).name for job in plan.rows.jobs if job.file_index is None}
-    assert without == {"3.orc", "7.orc"}  # the catalog does not know these versions
+    assert without == {"3.orc", "7.orc"}  # the catalog does not know the new versions of these files
     assert read(spark, indexed, where="n >= 101000").count() == 500
     refresh(spark, str(indexed), progress=False)
     assert all(job.file_index is not None for job in planned(indexed, where).rows.jobs)  # type: ignore[union-attr]

@@ -117,8 +117,8 @@ def test_frozen_tables(spark: Any, name: str) -> None:
 
 
 def test_instants_that_a_jvm_moved(spark: Any, paimon_java: Any, jvm_in: Any) -> None:
-    """Instants that are returned as they are stored cause a warning. If the zone of the JVM is given, the original
-    instants are returned."""
+    """Instants that are returned as they are stored cause a warning. If the zone of the JVM that wrote them is given,
+    the original instants are returned."""
     name, zone = "spark_moved", "America/New_York"
     folder = str(paimon_java.create(name, {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
     # The times include changes to and from summer time.

@@ -45,7 +45,7 @@ def test_a_target_below_one_is_refused() -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Writes the same rows as plain files and as a table."""
+    """Writes the same rows as plain ORC files and as a Paimon table."""
     table = PaimonTable(tmp_path / "t")
     table.schema({0: ("id", "BIGINT")})
     (tmp_path / "plain").mkdir()

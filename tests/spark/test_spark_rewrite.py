@@ -79,7 +79,8 @@ def test_a_directory_is_merged_and_sorted_once(spark, directory):
 
 
 def plain_sql_is_spark_s(spark: Any, path: str) -> None:
-    """For an unfinished swap, an enabled session returns Spark's rows, including duplicates, and gives the reason."""
+    """For an unfinished swap, plain SQL in an enabled session returns the same rows as Spark alone, including
+    duplicates. ``why`` gives the reason."""
     query = f"SELECT count(*) FROM orc.`{path}` WHERE id >= 10"
     plain = spark.sql(query).first()[0]
     orcidx_spark.enable(spark)
@@ -95,7 +96,8 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.parametrize("step", ["between", pytest.param("before", marks=SLOW), pytest.param("after", marks=SLOW)])
 def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
-    """The swap is killed before the first file gets its name, before the old files are deleted, or at the end."""
+    """The swap is killed before the first new file gets its final name, before the old files are deleted, or at the
+    end."""
     right = swaps._rename
     calls = 0
 

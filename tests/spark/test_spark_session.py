@@ -81,7 +81,7 @@ def test_what_an_old_spark_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.java
 def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Spark before 4.0, tables are sent in this form."""
+    """Before Spark 4.0, tables are sent row by row. This form must preserve all values."""
     monkeypatch.setattr(arrow_tables, "spark_version", lambda: (3, 5))
     inner = pa.list_(pa.struct([("low", pa.binary()), ("count", pa.int64())]))
     columns: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -102,7 +102,7 @@ def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.java
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 500])
 def test_keys_hash_to_their_partitions(spark: Any, count: int) -> None:
-    """With Spark before 4.1, these keys assign rows to partitions."""
+    """Before Spark 4.1, these keys assign rows to partitions by their hash."""
     keys = pa.table({"k": pa.array(keys_of_partitions(count), pa.int32()), "wanted": range(count)})
     frame = frame_of(spark, keys).repartition(count, "k").selectExpr("wanted", "spark_partition_id() AS at")
     assert [row.wanted for row in frame.collect() if row.at != row.wanted] == []

@@ -128,7 +128,8 @@ def test_a_listing_that_takes_several_answers_of_the_jvm(spark: Any, tmp_path: P
 
 @pytest.mark.java
 def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Path) -> None:
-    """Every row of the files stores day = 5, and statistics and bitmaps describe this value."""
+    """All rows in the files store day = 5, and statistics and bitmaps describe this value. Spark uses the values of the
+    directories, so the stored value must not rule out files."""
     for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):
         plain, pruned = both(spark, f"SELECT n, day FROM indexed WHERE {text}")
         assert pruned == plain
@@ -150,8 +151,8 @@ def test_like_with_an_escape_character(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
 def test_times_of_conditions_skip_files_in_every_zone(spark: Any, tmp_path: Path, zone: str) -> None:
-    """In Spark 4.1, the times of conditions are shown in the session's zone. In earlier versions, they are shown in the
-    JVM's zone."""
+    """Spark 4.1 writes the times of a condition in the session's zone. Earlier versions write them in the JVM's
+    zone."""
     at = [1_700_000_000 + 864_000 * number for number in range(4)]
     for number, second in enumerate(at):
         times = pa.array([second * 10**6, second * 10**6 + 250_000], pa.timestamp("us"))
@@ -232,8 +233,8 @@ def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytes
 def test_a_scan_without_an_index_is_not_asked_about(
     spark: Any, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scans of a query whose directories have an index are found in one call, before the tasks of the query use the
-    processors."""
+    """Before the tasks of a query use the processors, one call finds which scans of the query read a directory with an
+    index. For the other scans, no more calls are made."""
     orc.write_table(table_of(0).drop(["day"]), tmp_path / "0.orc")
     spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
     planned: list[int] = []

@@ -57,7 +57,8 @@ def survivors_of(root: Path, where: str, share: float = 1.0) -> SurvivingFiles:
 @pytest.mark.parametrize("kind", ["bitmap", "bloom-filter", "range-bitmap"])
 @pytest.mark.parametrize("embedded_bytes", [0, 100_000])
 def test_indexes_of_char_columns_rule_out_no_file(tmp_path: Path, kind: str, embedded_bytes: int) -> None:
-    """ORC Java returns values of CHAR without trailing spaces. The keys of the indexes have these spaces."""
+    """ORC Java returns values of CHAR without trailing spaces, but the keys of the indexes have these spaces. So the
+    indexes must not rule out files."""
     for name, types in (("char", {"city": "char(4)"}), ("text", {})):
         table = pa.table({"id": range(100), "city": ["a", *["b"] * 98, "z"]})
         orcidx.write_table(table, tmp_path / f"{name}.orc", types=types)
@@ -203,7 +204,8 @@ def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list with an entry for each file whose index is read. Each read takes ten milliseconds."""
+    """Returns a list with an entry for each file whose index is read. In the simulated time, each read takes ten
+    milliseconds."""
     read, found = survivors.read_file_index, []
 
     def counted(data: Any, *, types: Any, rows: int) -> Any:
@@ -228,7 +230,7 @@ def many(tmp_path: Path) -> Path:
 def test_no_index_is_looked_up_that_has_none_of_the_columns(
     many: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no index is of a column of the condition, the catalog is not searched for the index of each file. With 2,000
+    """If no column of the condition has an index, the catalog is not searched for the index of each file. With 2,000
     files, this search took 90 ms."""
 
     def none(*given: Any) -> None:
@@ -243,10 +245,10 @@ def test_no_index_is_looked_up_that_has_none_of_the_columns(
 @pytest.mark.parametrize(
     ("share", "bytes_a_second", "stops", "falls"),
     [
-        (1.0, 20.0, False, True),  # a file has about 400 bytes, so reading it takes tens of seconds
-        (1e-6, 20.0, True, False),  # reading one narrow column takes 2 ms, less than its index
+        (1.0, 20.0, False, True),  # at 20 bytes a second, reading a file of 400 bytes takes 20 seconds
+        (1e-6, 20.0, True, False),  # reading so few bytes of a file takes less time than reading its index
         (1.0, 20e9, True, False),
-        (2e-4, 20.0, True, True),  # further indexes cost too much; files found before are skipped
+        (2e-4, 20.0, True, True),  # no more indexes are read; files that were ruled out before are skipped
     ],
 )
 def test_indexes_are_asked_while_that_saves_more_than_it_costs(
@@ -315,7 +317,7 @@ def test_indexes_in_a_store_are_asked_side_by_side(
 
 
 class _Files(list[str]):
-    """A list of files with the methods of Scala's sequence in py4j."""
+    """A list of files. It has the methods of a Scala sequence in py4j."""
 
     def __init__(self, texts: list[str], asked: list[int]) -> None:
         super().__init__(texts)

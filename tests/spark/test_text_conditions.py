@@ -30,7 +30,8 @@ ANSI, QUOTED, ESCAPED = list(SETTINGS)[:3]
 
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
-    """A cached DataFrame as the reference. Spark's pruning of cached rows ignores NaN, so it is turned off."""
+    """A cached DataFrame as the reference. Spark's pruning of cached rows gives wrong results for NaN, so it is turned
+    off."""
     spark.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
     return spark.createDataFrame(rows(), COLUMNS).cache()
 
@@ -163,7 +164,7 @@ def test_what_spark_computes_is_filtered_by_spark(spark: Any, files: Path) -> No
 
 
 def settled(spark: Any, dice: random.Random) -> dict[str, str]:
-    """Returns random settings, mostly those of other tests."""
+    """Sets and returns random settings. Most of them have the first value in ``SETTINGS``."""
     found = {name: dice.choice(values) if dice.random() < 0.3 else values[0] for name, values in SETTINGS.items()}
     for name, value in found.items():
         spark.conf.set(name, value)
