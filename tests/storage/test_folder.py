@@ -1,4 +1,5 @@
-"""``Folder`` on every kind of storage. Objects are complete or absent. A create is exclusive, or it is refused."""
+"""``Folder`` on every kind of storage. Objects are complete or absent. A create fails if the object exists. If a
+storage cannot guarantee this, creates are refused."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_a_server_that_ignores_the_condition_is_found_out(kind: str) -> None:
 def test_an_old_library_that_drops_the_condition_is_found_out(
     s3: tuple[dict[str, Any], RequestLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """s3fs drops arguments that its botocore does not know. botocore before 1.35.20 does not know IfNoneMatch."""
+    """s3fs drops arguments that its botocore does not know. botocore before 1.35.20 does not know IfNoneMatch. Then
+    creates must be refused."""
     known = s3fs.S3FileSystem._filter_kwargs
 
     def older(self: Any, method: Any, given: Any) -> Any:
@@ -129,8 +131,8 @@ def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_link_whose_answer_was_lost_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On NFS, a repeated request finds the link that the first request made. The link still counts as created by this
-    writer."""
+    """On NFS, the answer to a request can be lost. The repeated request fails, because the first request has made the
+    link. The link still counts as created by this writer."""
     link = os.link
 
     def twice(old: str, new: str) -> None:
@@ -145,7 +147,8 @@ def test_a_link_whose_answer_was_lost_is_ours(tmp_path: Path, monkeypatch: pytes
 
 
 def test_s3_is_asked_again_where_conditions_collide(s3: tuple[dict[str, Any], RequestLog]) -> None:
-    """409 ConditionalRequestConflict means that another conditional PUT is running. This other PUT may still fail."""
+    """409 ConditionalRequestConflict means that another conditional PUT is running. This other PUT may still fail, so
+    the create is tried again."""
     options, log = s3
     inner, conflicts = log.app, [2]
     body = b"<Error><Code>ConditionalRequestConflict</Code><Message>try again</Message></Error>"

@@ -51,7 +51,8 @@ def test_an_index_of_known_size_is_read_without_asking_for_its_status() -> None:
 
 
 def test_a_large_index_that_is_replaced_between_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At first only the size of the index is known. The index that replaces it has the same size."""
+    """Before the first read, only the size of the index file is known. Between two reads, another index file of the
+    same size replaces it. The second read must raise an error."""
     monkeypatch.setattr(file_index, "_BYTES_READ_AT_ONCE", 100)
     files = MemoryFiles()
     data = paimon.build_file_index(pa.table({"id": range(100_000)}), {"bitmap": {"id": {}}}).to_bytes()

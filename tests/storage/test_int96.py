@@ -19,7 +19,8 @@ def test_batches_of_other_sizes_are_compared_row_by_row() -> None:
 
 
 def test_other_timestamps_beside_int96_are_not_compared() -> None:
-    """Of a struct, only the INT96 field is read in milliseconds. Several columns can have the same name."""
+    """If a struct has an INT96 field, only this field is read in milliseconds. Several columns can have the same
+    name."""
     micros, millis = pa.timestamp("us"), pa.timestamp("ms")
 
     def rows(kind: pa.DataType, first: int, second: int) -> list[pa.Array]:

@@ -102,8 +102,8 @@ def test_file_systems_with_keys_are_refused(kind: str) -> None:
 
 
 def test_file_systems_without_keys_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of these file systems come from the environment. Another machine also takes them from its
-    environment."""
+    """The keys of these file systems come from the environment, so a pickle does not need them. Another machine takes
+    the keys from its own environment."""
     s3fs = pytest.importorskip("s3fs")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k3y")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")

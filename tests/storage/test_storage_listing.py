@@ -65,13 +65,13 @@ def lister(request: pytest.FixtureRequest, tmp_path: Path) -> Lister:
         return lambda path: list_sources(os.path.join(base, path))
     if kind == "file url":
         return lambda path: list_sources(f"file://{base}/{path}")
-    # The class is not that of a local file system, so the file system does not count as local.
+    # orcidx does not treat a PyFileSystem as local, whatever it contains.
     arrow = pyarrow.fs.PyFileSystem(_Handler(pyarrow.fs.SubTreeFileSystem(base, pyarrow.fs.LocalFileSystem())))
     return lambda path: list_sources(path, filesystem=arrow)
 
 
 class _Handler(pyarrow.fs.FileSystemHandler):
-    """Forwards the calls that reading needs."""
+    """Forwards the calls that listing and reading need."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -308,7 +308,7 @@ def test_wrong_sources() -> None:
 
 @pytest.mark.parametrize("name", ["a\0b.orc", "a\ud800b.orc", "d\0/*.orc", "file:///tmp/a%00b.orc"])
 def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
-    """The error is ``InvalidQuery``, not the operating system's ValueError."""
+    """For such a path, the error is ``InvalidQuery``, not the operating system's ValueError."""
     wrong = {"match": "is not a path, because no file name"}
     for asked in (name, tmp_path / name):
         if isinstance(asked, Path) and name.startswith("file:"):

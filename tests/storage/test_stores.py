@@ -37,7 +37,7 @@ print(*sorted(name for name in sys.modules if name == "pyarrow.fs" or name.endsw
 
 @pytest.mark.parametrize("url", [False, True])
 def test_libraries_are_imported_when_their_stores_are_used(url: bool, tmp_path: Path) -> None:
-    """A URL imports fsspec. When the URL is opened, fsspec imports the library of the protocol."""
+    """The use of a URL imports fsspec. When the URL is opened, fsspec imports the library of the protocol."""
     command = [sys.executable, "-P", "-c", LOCAL, str(tmp_path), *(["url"] if url else [])]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert told == (["fsspec", "orcidx.storage.fsspec_backend"] if url else ["", ""])
@@ -83,7 +83,8 @@ def test_kinds_and_schemes_are_of_one_store() -> None:
 
 
 def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
-    """Before it reads an object, s3fs since 2026.6 takes the object's size from its cached listing."""
+    """Before s3fs since 2026.6 reads an object, it takes the object's size from its cached listing. An object that
+    another writer created after this listing must still be found."""
     import s3fs
     from s3_server import s3_bucket
 
@@ -116,8 +117,8 @@ def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
 @pytest.mark.parametrize("call", ["open", "scan", "write"])
 @pytest.mark.parametrize("text", ["Unable to load libjvm\ndlopen(x) failed", "Prior attempt to load libhdfs failed"])
 def test_hdfs_without_its_library_says_what_to_set(call: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyarrow's error has eighty lines of places that it searched. After a second attempt, its error names no
-    places."""
+    """pyarrow's error has eighty lines of places that it searched. After a second attempt, its error names no places.
+    In both cases, orcidx's error says what to set."""
     import fsspec.core
 
     def failing(url: str, **options: object) -> object:

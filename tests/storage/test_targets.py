@@ -150,7 +150,8 @@ def test_what_is_made_of_a_private_file_is_private(write: Writer, tmp_path: Path
 
 
 def test_rows_that_a_writer_is_given_keep_the_file_private(tmp_path: Path, source: Path) -> None:
-    """When a writer is opened, it does not know yet from which file its rows come."""
+    """When a writer is opened, it is not known yet from which files its rows come. The mode of a private source is
+    applied when its rows are written."""
     source.chmod(0o640)
     with orcidx.open(source) as file, orcidx.OrcWriter(tmp_path / "n.orc", TABLE.schema) as writer:
         writer.write(TABLE)

@@ -1,4 +1,4 @@
-"""A listing during a swap finds each row once and warns, at every step of the swap."""
+"""A listing finds each row once at every step of a swap. It warns while new and old files exist at the same time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_row_is_read_once_at_every_step(directory):
         for name in (f"memory://swap{number}", f"memory://swap{number}/*"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                # A copy has other file times, so its old files are not those that the mark names.
+                # Files of a copy have other times, so they are not the old files that the mark names.
                 assert set(rows(name)) == {1, 2, 3, 4}
         memory.rm(f"/swap{number}", recursive=True)
 
@@ -88,7 +88,8 @@ def test_a_new_file_of_a_replaced_name_counts(directory):
 
 
 def test_a_listing_between_two_moments_is_made_again(directory, monkeypatch):
-    """Such a listing has neither the new file nor all old files, so rows would be missing."""
+    """A listing that has neither the new file nor all old files is not used, because rows would be missing. The
+    directory is listed again."""
     monkeypatch.setattr(unfinished_swaps, "_PAUSE_SECONDS", 0.0)
     os.unlink(directory / "a.orc")
     with pytest.raises(StorageError, match="the directory changed while it was listed"):
