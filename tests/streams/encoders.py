@@ -133,8 +133,8 @@ def fixed_delta(first: int, delta: int, count: int, *, signed: bool) -> Run:
 
 
 def delta(first: int, second: int, magnitudes: Sequence[int], *, signed: bool, width: int | None = None) -> Run:
-    """Encodes a DELTA run. ``second`` is the first delta. All deltas have its sign. ``magnitudes`` are the absolute
-    values of the other deltas."""
+    """Encodes a DELTA run. ``second`` is the first delta. ``magnitudes`` are the absolute values of the other deltas,
+    which have the same sign as ``second``."""
     width = width or max(width_for(magnitudes), 2)  # DELTA has no code for width 1
     data = v2_header(3, width, len(magnitudes) + 2) + varint(coded(first, signed)) + varint(zigzag(wrap(second)))
     values = [wrap(first), wrap(first + second)]

@@ -28,7 +28,7 @@ Ask = Callable[[ChunksAhead], None]
 
 
 def never(_: ChunksAhead) -> None:
-    """No thread helps."""
+    """Does nothing, so no other thread decompresses chunks."""
 
 
 def at_once(chunks: ChunksAhead) -> None:
@@ -43,7 +43,7 @@ def text(random: np.random.Generator, size: int) -> bytes:
 
 
 def usual(random: np.random.Generator, count: int) -> tuple[bytes, bytes]:
-    """Returns the content and the stream. All blocks are full, except the last one."""
+    """Returns the content and the stream. All chunks have the full block size, except the last one."""
     parts = [text(random, BLOCK) for _ in range(count - 1)] + [text(random, 77)]
     return b"".join(parts), b"".join(compressed(deflate(part)) for part in parts)
 
@@ -93,8 +93,8 @@ def opened(
 
 
 def outcome(window: Window, sizes: list[int], *, looks: bool = False) -> list[object]:
-    """Reads ``sizes`` bytes at a time. A negative size skips bytes. Returns the results, the error that ends the reads,
-    and the work."""
+    """Reads ``sizes`` bytes at a time. A negative size skips bytes. Returns the results, and then either the error that
+    ended the reads or the window's counters."""
     data = RawBytes(window)
     found: list[object] = []
     try:
@@ -170,7 +170,7 @@ class Pieces:
 
 @pytest.mark.parametrize("step", [500, 1100, 3000, 7900])
 def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The requests are the same if the reader or another thread decompresses the chunks."""
+    """The requests are the same whether the reader or another thread decompresses the chunks."""
     pool = ThreadPoolExecutor(3)
     helpers: list[Future[bool]] = []
 
@@ -232,7 +232,7 @@ def test_others_take_part(rng: np.random.Generator) -> None:
 
 
 def test_no_more_than_is_read_before_it_goes_on(rng: np.random.Generator) -> None:
-    """A read of raw bytes stages only its own chunks. Other reads stage none."""
+    """Before ``go_on`` is called, a read of raw bytes stages only the chunks that it needs. Other reads stage none."""
     _, stream = usual(rng, 40)
     window = opened(PieceSource(stream), never, on=False, most=30)
     RawBytes(window).read_into(bytearray(4 * BLOCK))
@@ -267,7 +267,8 @@ def test_what_cannot_be_fetched_early_is_told_when_its_turn_comes(rng: np.random
 
 @pytest.fixture
 def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
-    """A codec that blocks the first thread named "stuck" in its first chunk until it is released."""
+    """A codec. When a thread named "stuck" decompresses its first chunk, the codec blocks this thread until the test
+    releases it. Only the first such thread is blocked."""
     begun, go_on = threading.Event(), threading.Event()
     native = open_codec(CompressionKind.ZLIB).native
     sizes = ctypes.POINTER(ctypes.c_size_t)
@@ -302,7 +303,8 @@ def stuck() -> Iterator[tuple[NativeCodec, threading.Event, threading.Event]]:
 def test_a_thread_that_does_not_run_is_not_waited_for(
     stuck: tuple[NativeCodec, threading.Event, threading.Event], rng: np.random.Generator
 ) -> None:
-    """The reader decompresses the chunk of a blocked thread. This thread may continue after the reader is done."""
+    """If another thread is blocked while it decompresses a chunk, the reader decompresses this chunk itself. The other
+    thread may continue after the reader is done."""
     codec, begun, go_on = stuck
     content, stream = usual(rng, 40)
     helpers: list[threading.Thread] = []

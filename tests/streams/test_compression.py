@@ -137,7 +137,8 @@ def test_an_lz4_chunk_that_begins_like_a_length_is_decompressed_whole() -> None:
 
 
 def test_lzo_sizes(rng: np.random.Generator) -> None:
-    """The computed size accepts the same input as the library, and is never less than what the library writes."""
+    """``lzo_size`` accepts the same input as the library. It never returns less than the number of bytes that the
+    library writes."""
     contents = [b"a", b"ab" * 9, TEXT, bytes(300_000), rng.bytes(3000), bytes(rng.integers(0, 3, 5000, np.uint8))]
     contents += [rng.bytes(n) + bytes(n) + rng.bytes(7) for n in range(1, 300, 7)]
     for content in contents:
@@ -193,7 +194,8 @@ def test_kinds() -> None:
 
 
 def test_libraries_are_called_without_the_gil() -> None:
-    """On Linux, the wheels export C functions. On other systems, their Python functions are used."""
+    """On Linux, the wheels of the compression libraries export C functions. On other systems, their Python functions
+    are used."""
     for kind in ("ZLIB", "ZSTD"):
         native = codec_of(kind, True).native
         if native is None:
@@ -230,7 +232,8 @@ def test_every_libzstd_that_is_installed() -> None:
 
 @pytest.mark.parametrize("kind", ["ZLIB", "ZSTD"])
 def test_one_chunk_is_read_in_one_call(kind: str, rng: np.random.Generator) -> None:
-    """If one call cannot read the chunk, the slow code reads it, or raises an error that says what is wrong."""
+    """If one call cannot read the chunk, the slower Python code reads it, or raises an error that says what is
+    wrong."""
     codec, slow = codec_of(kind, True), codec_of(kind, False)
     if codec.native is None:
         pytest.skip("the library exports no C functions")

@@ -1,5 +1,5 @@
-"""Decimals whose varints have every mixture of sizes. The runs of their scales are evaluated as a whole, or are
-decoded."""
+"""Decimals with all mixtures of sizes of varints. Long runs of equal scales are handled as a whole, and other scales
+are decoded."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def decoded(count: int, scale: int) -> list[encoders.Run]:
 
 
 def others_between(count: int, scale: int) -> list[encoders.Run]:
-    """Returns long runs of the scale and of other scales, and a short run of ascending scales."""
+    """Returns runs with ``count`` scales in total: long runs of ``scale`` and of other scales, and a short run of
+    ascending scales."""
     slope = encoders.fixed_delta(0, 1, 3, signed=True)
     runs = [*same(300, scale), *same(100, 0), *same(70, scale), slope, *same(63, scale), *same(64, 1)]
     return [*runs, *same(count - 600, scale)]
@@ -173,7 +174,8 @@ def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) 
 @pytest.mark.parametrize("precision", [1, 2, 9, 18])
 @pytest.mark.parametrize("form", ["same", "decoded"])
 def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
-    """Numbers that are larger are refused, including numbers of more than 128 bits."""
+    """The largest number of the precision can be read. Larger numbers are refused, including numbers of more than 64
+    bits."""
     largest = 10**precision - 1
     fit = [largest, -largest, 0] * 20
     assert read_narrow(Column(fit, RUNS[form](60, SCALE)).open(None), [60], precision=precision) == fit
@@ -220,8 +222,8 @@ def test_64_bits_that_do_not_fit() -> None:
 
 
 def test_sizes_that_change_within_a_block(rng: np.random.Generator) -> None:
-    """The numbers are series of values of the same size. The series are shorter than, as long as, and longer than a
-    block of 64 bytes."""
+    """The stream consists of series of numbers of the same size. There are series that are shorter than a block of 64
+    bytes, series that are as long, and series that are longer."""
     numbers: list[int] = []
     for length in (1, 3, 4, 5, 31, 32, 33, 63, 64, 65, 66, 129):
         for bits in (7, 14, 7, 21, 14, 56, 61, 7):
@@ -287,7 +289,7 @@ def test_values_of_more_than_128_bits(size: int, before: int) -> None:
 
 @pytest.mark.parametrize("precision", [1, 4, 12, 18])
 def test_the_largest_integer_of_a_precision(precision: int) -> None:
-    """Decimals that are stored as integers."""
+    """These decimals are stored as run-length encoded integers."""
     largest = 10**precision - 1
 
     def integers(numbers: Sequence[int]) -> list[int]:

@@ -1,5 +1,5 @@
 """IntRle. Encoded runs are decoded to the same values. Skips move as far as reads, and seeks can go to every value.
-Damage is refused, and random bytes never crash the process."""
+Damaged streams are refused, and random bytes never crash the process."""
 
 from __future__ import annotations
 
@@ -233,7 +233,8 @@ def test_long_varints_among_short_ones_of_version_1(size: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
 def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
-    """Stores that bypass the caches write every byte of the output, at any alignment, and no byte outside of it."""
+    """Large output is written with stores that bypass the caches. They must write every byte of the output, at any
+    alignment, and no byte outside of it."""
     if version == 2:
         stream = many_runs(rng, True, 20)
     else:

@@ -100,8 +100,8 @@ def test_the_offset_is_that_of_the_chunk() -> None:
 
 
 def test_legal_oddities() -> None:
-    # The original chunk is longer than a block. In the second chunk, bytes follow the end of the deflate data. A single
-    # byte follows the last chunk.
+    # In the compressed chunk, bytes follow the end of the deflate data. A single byte follows this chunk, which is the
+    # last. In the next stream, an original chunk is longer than a block.
     data = original(bytes(range(12))) + compressed(deflate(b"xyz") + b"junk") + b"\x05"
     source = window(data, block_size=20)
     assert read(source, 15) == bytes(range(12)) + b"xyz"
@@ -290,8 +290,8 @@ def test_garbage_collection_of_a_window_in_a_cycle() -> None:
 
 
 class FillingSource(PieceSource):
-    """A source that also reads directly into buffers. It fills at most ``most`` bytes at a time, or nothing. ``filled``
-    counts the bytes."""
+    """A source that also reads directly into buffers, unless more than ``most`` bytes are requested at once. ``filled``
+    counts the bytes that were read in this way."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__(data, 1000)
@@ -335,7 +335,7 @@ def test_stored_bytes_go_straight_to_their_place(most: int) -> None:
 @pytest.mark.parametrize("lengths", [[1000] * 60, [1000, 999, 1000, 1001, 0, 7] * 8, [2500] * 9], ids=str)
 def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], most: int) -> None:
     """The window assumes that the next chunks have the same length. The values are right even if lengths change, or if
-    there are compressed and empty chunks between them."""
+    compressed or empty chunks are between the original chunks."""
     content = bytes(range(256)) * 250
     for every in (0, 2, 5, 17):
         data, plain_bytes = b"", b""
@@ -363,7 +363,8 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
 
 @pytest.mark.parametrize("shift", range(3))
 def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> None:
-    """At the expected position of the next header, there are bytes of a chunk that look like a header."""
+    """After the chunk of 500 bytes, the expected position of the next header is inside a chunk. The bytes there look
+    like a header, but must not be used as one."""
     content = (bytes([1, 0, 0]) * 20_000)[shift:]
     data, at = b"", 0
     for length in [1000] * 20 + [500] + [1000] * 20:
