@@ -155,7 +155,8 @@ def by_timer(after: float) -> Iterator[None]:
 
 
 class Trace:
-    """Counts the instructions of the modules ``SHARED`` that this thread runs, and raises before a given one."""
+    """Counts the instructions of the modules ``SHARED`` that this thread runs, and raises an interrupt before
+    instruction number ``at``."""
 
     def __init__(self, at: int = -1, *, shared: tuple[str, ...] = SHARED) -> None:
         self.at = at

@@ -115,7 +115,8 @@ def test_an_interrupt_in_a_callback_is_not_lost() -> None:
 
 
 def test_no_lock_is_left_by_an_interrupt():
-    """The package never runs Python code while it holds a lock. Threads wait for each other with ``orcidx/threads``."""
+    """The package never runs Python code while it holds a lock, because an interrupt of this code could leave the lock
+    held. Threads wait for each other with ``orcidx/threads``."""
     wrong = []
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
