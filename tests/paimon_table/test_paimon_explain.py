@@ -1,5 +1,5 @@
-"""Explanations of table scans. Every number of the funnel names the files that it counts, and the bytes are those that
-a scan reads."""
+"""Explanations of table scans. Each number of the funnel says whether it counts all files or only opened files. The
+bytes are those that a scan reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def filled(table: PaimonTable, form: str) -> Any:
 
 
 def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, int]:
-    """Returns the metrics of a scan for which no tail is in memory, and the bytes and reads that all readers
+    """Runs a scan for which no tail is cached. Returns its metrics, and the bytes and reads that all readers
     counted."""
     readers: list[LocalReader] = []
     counts: list[ReadMetrics] = []
@@ -70,7 +70,7 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_the_funnel_says_which_files_were_opened(table: PaimonTable, form: str) -> None:
     """The manifests rule out two of three files. The numbers of rows include these two files, but the bytes do not. So
-    the funnel must name the files of each number."""
+    the funnel must say for each number which files it counts."""
     opened = filled(table, form)
     told = opened.scan(None, "id = 5").explain()
     of = {stage.name: stage.of for stage in told.funnel}
@@ -118,7 +118,7 @@ def test_all_files_are_opened(table: PaimonTable) -> None:
 def test_every_read_of_a_data_file_is_counted(
     table: PaimonTable, form: str, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The metrics include the tail of each ORC file and all reads of Parquet files."""
+    """The metrics of a scan include the tail of each ORC file and all reads of Parquet files."""
     scan = filled(table, form).scan(None, where)
     metrics, size, requests = read_counts(scan, monkeypatch)
     assert (metrics.bytes_read, metrics.requests) == (size, requests)
@@ -157,7 +157,7 @@ def test_a_parquet_file_without_rows_left_is_not_read(table: PaimonTable, monkey
 def test_explain_gives_the_bytes_that_a_scan_counts(
     table: PaimonTable, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both numbers include the tails of ORC files."""
+    """``explain`` gives the same number of bytes as the metrics of the scan. Both include the tails of ORC files."""
     opened = filled(table, "orc")
     time.sleep(0.2)  # tails of files that were written just before are not kept in memory
     scan = opened.scan(["id"], where)
@@ -171,7 +171,7 @@ def test_explain_gives_the_bytes_that_a_scan_counts(
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 @pytest.mark.parametrize("limit", [0, 5, ROWS, ROWS + 5])
 def test_a_limit_is_explained(table: PaimonTable, form: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--limit`` had no effect: the explanation had all files."""
+    """For a scan with a limit, the explanation counts only the files that the scan opens. It once counted all files."""
     opened = filled(table, form)
     time.sleep(0.2)
     scan = opened.scan(["id"], limit=limit)
@@ -197,7 +197,8 @@ def test_a_limit_with_a_condition_or_an_order_is_noted(table: PaimonTable) -> No
 
 @pytest.mark.parametrize("partition", [1, 9])
 def test_files_of_manifests_that_were_not_read_are_counted(tmp_path: Path, partition: int) -> None:
-    """The manifest list rules out manifests. Their files were in no number, so that nothing seemed to be skipped."""
+    """If the manifest list rules out a manifest, the manifest is not read. The explanation must still count the
+    manifest's files, so that they are seen to be skipped."""
     empty_table(tmp_path, {"id": "BIGINT", "p": "INT"}, partition_keys=["p"])
     for number in range(3):
         rows = pa.table({"id": range(100), "p": pa.array([number] * 100, pa.int32())})
@@ -241,7 +242,7 @@ def test_reads_of_indexes_and_deletion_vectors_are_counted(
     rng = np.random.default_rng(1)
     for number in range(2):
         ids = range(number * ROWS, (number + 1) * ROWS)
-        words = [rng.bytes(16).hex() for _ in ids]  # the files are not small
+        words = [rng.bytes(16).hex() for _ in ids]  # random texts, so that the files are not small
         open_table(tmp_path).append(pa.table({"id": ids, "key": rng.permutation(2 * ROWS)[:ROWS], "v": words}))
     if deletes:
         open_table(tmp_path).delete(f"id = 5 OR id = {ROWS + 5}")

@@ -119,7 +119,8 @@ DELETABLE = {"deletion-vectors.enabled": "true", "bucket": "-1", "file-index.in-
 
 
 def overtaken(table: PaimonTable, monkeypatch: Any, kind: Any, method: str, *, commits: bool) -> None:
-    """Before a task reads the file, a compaction replaces the table's file, and the snapshot expires."""
+    """Makes a table of one file. The file is deleted before a task reads it. If ``commits`` is True, a compaction also
+    replaces it by another file."""
     table.schema({0: ("a", "INT")}, options=DELETABLE)
     entry = table.add("data-1.orc", ints(a=[1, 2, 3, 4]))
     table.commit()

@@ -31,7 +31,7 @@ def write_int96(rows: pa.Table, where: Any) -> None:
 def in_table(
     folder: Path, monkeypatch: pytest.MonkeyPatch, values: list[Any], kind: Any, arrow: pa.DataType | None = None
 ) -> Table:
-    """A table with the columns ``id`` and ``t``, whose only file stores timestamps as INT96."""
+    """A table with the columns ``id`` and ``t``. Its only file stores timestamps as INT96."""
     monkeypatch.setitem(FORMATS, "parquet", write_int96)
     table = PaimonTable(folder)
     table.schema({0: ("id", "INT"), 1: ("t", kind)}, options={"bucket": "-1"})
@@ -76,7 +76,7 @@ def test_every_time_of_nanoseconds_is_read(tmp_path: Path, monkeypatch: pytest.M
 def test_a_time_is_read_if_its_unit_can_hold_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: int
 ) -> None:
-    """Other writers store timestamps of lower precisions as INT96, too."""
+    """Other writers store timestamps of lower precisions as INT96, too. They are read if they fit into the unit."""
     table = in_table(tmp_path, monkeypatch, [LAST, DAY, None, FIRST], f"TIMESTAMP({precision})")
     assert table.scan().to_table()["t"].to_pylist() == [LAST, DAY, None, FIRST]
     assert table.scan(["id"], where=col("t") > DAY).to_table()["id"].to_pylist() == [0]

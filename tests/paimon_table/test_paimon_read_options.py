@@ -98,7 +98,8 @@ def test_replaced_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("calendar", ["proleptic", "stored"])
 def test_daysas_java_writes(tmp_path: Path, calendar: Any) -> None:
-    """Paimon's Java library writes days of the proleptic calendar, although the footer names the hybrid calendar."""
+    """Paimon's Java library writes days of the proleptic calendar, although the footer names the hybrid calendar. Scans
+    of a table must return the original days."""
     days = [
         datetime.date(1500, 1, 1),
         datetime.date(1582, 10, 4),

@@ -309,8 +309,8 @@ def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("what", ["data", "deletions"])
 def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: str) -> None:
-    """Anyone who can write the table can change the files that a manifest names. These files are read with the
-    credentials of the reader."""
+    """Anyone who can write the table can put any path into a manifest, and the file there would be read with the
+    credentials of the reader. So files in other stores are refused, unless ``external_paths`` allows them."""
     table.schema({0: ("a", "INT")})
     given = {"_EXTERNAL_PATH": place} if what == "data" else {}
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), **given)
@@ -546,7 +546,8 @@ def test_files_are_not_skipped_by_the_bucket_if_the_type_of_the_key_has_changed(
 
 
 def key_table(table: PaimonTable, files: list[tuple[int, int, int, int]], **options: str) -> Any:
-    """Makes a keyed table. A file is (level, smallest key, largest key, deletions)."""
+    """Makes a table with primary keys. Each item of ``files`` is (level, smallest key, largest key, number of deleted
+    rows)."""
     table.schema({0: ("k", "INT NOT NULL"), 1: ("v", "INT")}, primary_keys=("k",), options=options)
     for i, (level, low, high, deleted) in enumerate(files):
         data = rows(k=pa.array([low, high], pa.int32()), v=pa.array([i, i], pa.int32()))
@@ -888,7 +889,7 @@ def test_the_text_of_bounds_names_the_ends_that_are_known(kind: str, bounds: Bou
 
 
 def may_be_true(leaf: Any, bounds: Bounds) -> bool:
-    """Whether a file with these bounds can have rows that match the bound leaf."""
+    """Whether a file with these bounds can have rows that match ``leaf``, which was bound to a column before."""
     found = FileBounds("manifest", 1, lambda i, column: bounds).test(leaf, RowSelection.all(1))
     return found is None or not found.may.is_empty
 

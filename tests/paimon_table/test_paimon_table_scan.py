@@ -503,8 +503,8 @@ def test_partition_columns_come_from_the_files(table: PaimonTable) -> None:
 
 
 def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
-    """Rows of the next file are not read if they cannot be among the top rows that were found before. This also works
-    without a file index."""
+    """Rows of the next files are not read if they cannot replace one of the top rows that were found before. This also
+    works without a file index."""
     table.schema({0: ("id", "INT"), 1: ("score", "DOUBLE")})
     for number in range(4):
         ids = np.arange(number * 1000, number * 1000 + 1000, dtype="i4")
@@ -641,8 +641,7 @@ def test_indexes_that_are_built_later_have_all_digits_of_times_in_a_map(table: P
 
 
 def _small_table(table: PaimonTable, files: int = 6) -> None:
-    """Writes files of one schema. The third file and later ones have a newer schema, which renames a column and widens
-    another."""
+    """Writes ``files`` files. The second half of them has a newer schema, which renames a column and widens another."""
     for schema in (("id", "INT"), ("number", "BIGINT")):
         table.schema({0: schema, 1: ("v", "VARCHAR(20)"), 2: ("at", "TIMESTAMP(6)")})
         kind = pa.int32() if schema[1] == "INT" else pa.int64()
@@ -699,14 +698,15 @@ def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable)
     _small_table(table, files=2)
     path = next((table.path / "bucket-0").glob("number0.orc"))
     orcidx.write_table(pa.table({"number": [1], "v": ["a"], "at": pa.array([None], pa.timestamp("us"))}), str(path))
-    for where in (None, col("v") == "b"):  # only the file's statistics rule this condition out
+    for where in (None, col("v") == "b"):  # the file's own statistics rule out this value
         with pytest.raises(CorruptFile, match=r"has 1 rows, but the manifest says 5.*number0\.orc"):
             open_table(str(table.path)).scan(where=where).to_table()
 
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
-    """A scan of no columns returns batches without columns. They do not contain the columns of the condition either."""
+    """A scan of no columns returns batches without columns. They do not contain the columns of the condition either,
+    but they have the right number of rows."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "a": "INT"}, file__format=form)
     open_table(folder).append(pa.table({"id": [1, 2, 3], "a": pa.array([1, 2, 2], pa.int32())}))
     for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):

@@ -110,7 +110,7 @@ def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> N
     assert found.to_pylist()[0] == {"n": 190, "total": 19900 - 45, "last": 199}
     if saves("totals from statistics"):
         assert origins(found) == {"file statistics": 100, "decoded": 90}
-    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # the table reads the older snapshot
+    assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # this object still reads the older snapshot
     assert later.aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [90, 100]
     later.delete("id < 100")
     assert open_table(folder).aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [100]
@@ -135,7 +135,7 @@ def test_an_unknown_column(tmp_path: Path) -> None:
 
 
 def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path, saves: Callable[..., bool]) -> None:
-    """The file index is in the manifest or beside the file, and the file has a deletion vector."""
+    """Totals use the file index, which is in the manifest or beside the file. The file also has a deletion vector."""
     options = {"file-index.bitmap.columns": "kind", "file-index.bsi.columns": "id"}
     for place, threshold in (("in the manifest", "1 MB"), ("beside the file", "1 B")):
         more = {**options, "file-index.in-manifest-threshold": threshold}
