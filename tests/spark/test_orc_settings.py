@@ -1,5 +1,5 @@
-"""Every setting that Spark's ORC source reads is in the table. For each setting, orcidx supports it, or it does not
-affect rows, or Spark must read."""
+"""``SETTINGS`` has every setting that Spark's ORC source reads, and its effect. Settings that can change rows must be
+in the documentation."""
 
 from __future__ import annotations
 
