@@ -54,8 +54,8 @@ def without_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_time_outside_of_nanoseconds_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, value: datetime.datetime
 ) -> None:
-    """INT96 can hold years that do not fit into nanoseconds. pyarrow converts them to a wrong time, for example 9999 to
-    1816."""
+    """INT96 can hold times in years that do not fit into 64-bit nanoseconds. pyarrow converts them to a wrong time. For
+    example, a time in 9999 becomes a time in 1816."""
     table = in_table(tmp_path, monkeypatch, [DAY, None, *[DAY] * 6, value, DAY], kind)
     literal = DAY if kind == PRECISE else DAY.replace(tzinfo=datetime.UTC)
     for where in (None, col("t") > literal, col("t") < literal):

@@ -95,8 +95,8 @@ def test_rows_of_types_that_are_kept_elsewhere(tmp_path: Path, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_partitions_by_floats(tmp_path: Path, kind: str) -> None:
-    """Appends to partitions of floats are refused, because a directory's name can contain the FLOAT value 0.1 in two
-    forms."""
+    """Appends to a table with partitions by floating-point values are refused, because writers use two forms of the
+    FLOAT value 0.1 in the name of a directory."""
     made = empty_table(tmp_path / "t", {"id": "BIGINT", "city": "STRING", "part": kind}, partition_keys=["part"])
     before = every_file(made)
     with pytest.raises(Unsupported, match="part"):

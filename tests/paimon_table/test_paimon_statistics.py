@@ -1,5 +1,5 @@
-"""The statistics of appended columns are bounds for all kinds of values. ``interop`` compares them with Java's
-statistics."""
+"""The statistics of appended columns are bounds for all kinds of values. Tests in ``tests/interop`` compare them with
+Java's statistics."""
 
 from __future__ import annotations
 

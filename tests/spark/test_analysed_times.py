@@ -46,7 +46,8 @@ def test_predicates_of_analysed_conditions_keep_the_rows_of_spark(spark: Any, tm
 
 
 def test_times_of_conditions_are_in_the_zone_of_the_session(spark: Any) -> None:
-    """In Catalyst's JSON, Spark 4.1 writes times in the session's zone, and omits a fraction that is zero."""
+    """In Catalyst's JSON, Spark 4.1 writes times in the session's zone, and omits a fraction that is zero. Predicates
+    must have the right instants."""
     frame = spark.createDataFrame([], "id BIGINT, t TIMESTAMP")
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")

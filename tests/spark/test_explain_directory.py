@@ -147,7 +147,8 @@ def test_what_cannot_be_explained(spark: Any, directory: Path) -> None:
 
 
 def test_a_note_says_that_indexes_are_not_used_for_positions(spark: Any, tmp_path: Path) -> None:
-    """If all columns of the files have names like _col0, Spark finds the columns of a given schema by position."""
+    """If all columns of the files have names like _col0, Spark finds the columns of a given schema by position. A note
+    says that indexes are not used for this reason."""
     orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), tmp_path / "0.orc")
     index_here(tmp_path, {"bitmap": {"_col0": {}}})
     schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])

@@ -34,8 +34,8 @@ SCHEMA = {"type": "struct", "fields": FIELDS}
 
 
 def write_times(folder):
-    """Writes the rows 0, 1 and 2. Row 1 is 500 nanoseconds after ``TIME``. The other two are an hour before and an hour
-    after."""
+    """Writes the rows 0, 1 and 2. Row 0 is an hour before ``TIME``, row 1 is 500 nanoseconds after it, and row 2 is an
+    hour after it."""
     time = 1_700_000_000_000_000_000
     times = pa.array([time - HOUR, time + 500, time + HOUR], pa.timestamp("ns", "UTC"))
     orcidx.write_table(pa.table({"id": [0, 1, 2], "t": times}), folder / "a.orc")

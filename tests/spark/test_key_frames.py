@@ -15,7 +15,7 @@ from orcidx.spark.conditions.key_frames import keys_of
 
 
 def taken(spark: Any, group: str, small: Any) -> tuple[list[Any], int]:
-    """Returns the keys, and the number of stages that collected them."""
+    """Collects the keys of ``small``. Returns them, and the number of stages of the jobs that collected them."""
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup(group, "")
     relation = spark.createDataFrame([], small.schema).toDF("id")
@@ -48,7 +48,7 @@ def test_keys_of_a_small_frame_are_taken_by_one_stage(spark: Any) -> None:
 def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's ``distinct`` would need two stages, and a shuffle between them."""
+    """The keys are collected in one stage. Spark's ``distinct`` would need two stages, and a shuffle between them."""
     listed = spark.createDataFrame([("b",), ("a",), (None,), ("a",), ("ü",)], "name string")
     assert taken(spark, "a list", listed) == (["a", "b", "ü"], 1)
     numbers = spark.sparkContext.parallelize(range(4000), 3).map(lambda one: (one % 10,)).toDF("n bigint")

@@ -81,8 +81,8 @@ STATUS = ["a; isDirectory=false; length=1; modification_time=3;", "b", "c"]
 def test_names_that_hold_what_separates_names(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, names: list[str], compiled: int
 ) -> None:
-    """File names that contain the separators of a listing must not cause an IndexError, and rows must not be missing.
-    Plain SQL also skips files."""
+    """File names may contain the separators of a listing. This must not cause an IndexError, and no rows may be
+    missing. Plain SQL also skips files."""
     monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
     for number, name in enumerate(names):
         path = tmp_path / root / f"{name}.orc"

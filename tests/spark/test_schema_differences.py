@@ -80,8 +80,8 @@ def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
 def test_what_a_planning_task_finds_is_raised_here(
     spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
-    """A task that plans finds the damage. The driver raises an error of orcidx's own type, which names the file and the
-    place of the damage, without a traceback of Spark."""
+    """Tasks of Spark plan the read if there are many files. If a task finds an error, the driver raises it with
+    orcidx's own type, the file, and the place in the file, but without a traceback of Spark."""
     monkeypatch.setattr(reading, "DRIVER_METADATA_FILES", 3)
     for number in range(files - 1):
         shutil.copy(other_type / "0.orc", tmp_path / f"{number}.orc")

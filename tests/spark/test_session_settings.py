@@ -2,8 +2,9 @@
 ``spark.read.orc``.
 
 Spark interprets a condition and partition values by the settings at ``where`` and ``load``. It finds columns in files
-by the case rule at the action. A Python data source does not get the settings. It interprets times in the zone of the
-session that runs the query. If it cannot know the value of a setting, it raises an error.
+by the case rule at the action. The format ``orcidx`` is a Python data source, which does not get the settings. It
+interprets times in the zone of the session that runs the query. If it cannot know the value of a setting, it raises an
+error.
 """
 
 from __future__ import annotations

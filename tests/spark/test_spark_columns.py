@@ -19,7 +19,8 @@ SCHEMA = pa.schema([("wide", pa.decimal128(38, 0)), ("fine", pa.decimal128(38, 1
 
 
 def test_decimals_that_spark_would_round_are_no_columns(spark: Any) -> None:
-    """Spark's decimals have at most 38 digits. If 0.0000001 is compared with a DECIMAL(38, 0), Spark rounds it to 0."""
+    """Spark's decimals have at most 38 digits. For example, to compare 0.0000001 with a DECIMAL(38, 0), Spark rounds it
+    to 0. Such predicates must not be converted."""
     rounded: list[Predicate] = [
         col("wide") != Decimal("1E-7"),
         col("wide").is_in([Decimal("1E-7"), Decimal(1)]),

@@ -83,14 +83,14 @@ def test_nothing_left_is_no_rows(spark: Any, files: Path) -> None:
 
 @pytest.fixture
 def pushing(spark: Any) -> Iterator[Any]:
-    """The session with pushdown of filters turned on, because another source may need it."""
+    """The session with pushdown of filters turned on, as other data sources may need it."""
     spark.conf.set(PUSHDOWN, "true")
     yield spark
     spark.conf.unset(PUSHDOWN)
 
 
 def test_a_shared_dataframe_keeps_its_rows(pushing: Any, files: Path) -> None:
-    """Without the option ``where``, the rows are right if Spark pushes filters, and if it does not."""
+    """Without the option ``where``, the rows are right whether Spark pushes filters or not."""
     frame = pushing.read.format("orcidx").option("columns", "sorted, S").load(str(files))
     assert frame.schema.simpleString() == "struct<sorted:bigint,S:string>"
     assert frame.where("sorted BETWEEN 10 AND 20").count() == 11
@@ -113,8 +113,8 @@ def test_the_pushdown_as_an_option(pushing: Any, files: Path) -> None:
 
 @pytest.mark.xfail(strict=True, reason="Spark uses the last planned filters for both sides; see decision 0014")
 def test_spark_shares_pushed_filters_between_queries(pushing: Any, files: Path) -> None:
-    """Spark uses the filters of one query also for the other query, so this test is expected to fail. If it passes,
-    Spark has fixed the bug, and ``register`` can push filters by default."""
+    """If a DataFrame occurs twice in a query, Spark uses the filters of one occurrence for both. So this test is
+    expected to fail. If it passes, Spark has fixed the bug, and ``register`` can push filters by default."""
     frame = pushing.read.format("orcidx").options(columns="sorted", pushdown="true").load(str(files))
     assert frame.where("sorted < 5").union(frame.where("sorted > 594")).count() == 10
 

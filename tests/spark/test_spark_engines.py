@@ -94,7 +94,8 @@ CONDITIONS = [
 def test_conditions_of_every_kind(
     spark: Any, directory: Path, unquoted: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
 ) -> None:
-    """Spark reads the remaining files by explicit paths, or by a filter on file names."""
+    """Spark reads the remaining files by explicit paths, or by a filter on file names. The rows are right in both
+    cases."""
     monkeypatch.setattr(choosing, "MOST_NAMED", few)
     path = directory if few else unquoted
     whole, fell = plain(spark, path), 0
@@ -120,8 +121,8 @@ UNJUDGED = {
 
 @pytest.mark.parametrize("part", UNJUDGED)
 def test_a_part_that_cannot_be_judged_leaves_the_others(spark: Any, directory: Path, part: str) -> None:
-    """If orcidx cannot evaluate a part of a condition, the other parts still rule out files. Spark also pushes such
-    parts down."""
+    """If orcidx cannot evaluate a part of a condition, the other parts still rule out files. ``why`` gives the
+    reason."""
     spark.udf.register("engines_odd", lambda number: number % 2 == 1, "boolean")
     plain(spark, directory).createOrReplaceTempView("engines_view")
     for where in (f"id = 5 AND {part}", f"{part} AND id = 5", f"id < 9 AND {part} AND id IN (5, 9)"):
@@ -429,8 +430,8 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
 
 
 def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> None:
-    """Frames of either engine, with and without skipped files, can be cached and joined. Catalyst knows the size of
-    what is read, and does not broadcast these frames."""
+    """Frames of either engine, with and without skipped files, can be cached and joined. Catalyst knows how many bytes
+    they read, and does not broadcast them."""
     whole = plain(spark, directory)
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "2000")

@@ -207,7 +207,8 @@ def test_names_and_types_are_checked_at_once(spark: Any, tmp_path: Path) -> None
 
 
 def test_nested_types_and_nanoseconds(tmp_path: Path) -> None:
-    """Nanoseconds are rounded down at every depth, and type names are those of Spark. This test does not use Spark."""
+    """Nanoseconds are rounded down to microseconds at every depth, and type names are those of Spark. This test does
+    not use Spark."""
     from orcidx.spark.query.read_task import conform
 
     stamp = pa.timestamp("ns")

@@ -83,8 +83,8 @@ def test_what_is_refused(spark: Any, directory: Path, asked: dict[str, str], whe
 def test_files_with_both_kinds_of_names_are_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_tasks: bool
 ) -> None:
-    """In the second file, all names begin with _col, so Spark finds this file's columns by position. orcidx refuses
-    such files beside others."""
+    """In the second file, all names begin with _col, so Spark finds its columns by position. orcidx refuses to read
+    such a file together with files that have other names."""
     monkeypatch.setattr(totals, "DRIVER_FILES", 0 if in_tasks else 100)
     orcidx.write_table(pa.table({"v": [1], "id": [10]}), tmp_path / "0.orc")
     orcidx.write_table(pa.table({"_col0": [2], "_col1": [20]}), tmp_path / "1.orc")

@@ -63,7 +63,7 @@ def indexed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 def both(spark: Any, text: str) -> tuple[list[str], list[str]]:
-    """Returns the rows without the rule and with it, as text. In this form, NaN equals itself."""
+    """Returns the rows without the rule and with it, as text. In this form, NaN equals NaN."""
     disable(spark)
     plain = sorted(map(str, spark.sql(text).collect()))
     enable(spark)
@@ -137,7 +137,7 @@ def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Pa
 
 @pytest.mark.java
 def test_like_with_an_escape_character(spark: Any, tmp_path: Path) -> None:
-    """Catalyst's JSON does not show the escape character of a LIKE."""
+    """Catalyst's JSON does not show the escape character of a LIKE. The rows must be right anyway."""
     for number, text in enumerate(("ab_cd", "ab/xcd", "zz")):
         orc.write_table(pa.table({"n": [number], "s": [text]}), tmp_path / f"{number}.orc")
     build_file_index(spark, str(tmp_path), {"bloom-filter": {"s": {}}}, progress=False).collect()

@@ -44,7 +44,8 @@ WAYS = ("auto", "spark", "orcidx", "limit", "top", "format", "format and where",
 
 @pytest.fixture(scope="module", params=["p", "P"])
 def directory(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes the partitions ``p=1``, ``p=2`` and ``p=3``, and indexes their column. All files store p = 1."""
+    """Writes the partitions ``p=1``, ``p=2`` and ``p=3``, and indexes the columns ``p`` and ``id`` of the files. All
+    files store p = 1."""
     folder = tmp_path_factory.mktemp("stored") / "t"
     for value in (1, 2, 3):
         inside = folder / f"{request.param}={value}"

@@ -123,7 +123,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
 
 
 def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory: Path) -> None:
-    """An OR of an index key and a value of another column can rule out files."""
+    """If a file index rules out one side of an OR, and the statistics of another column rule out the other side, the
+    file is skipped."""
     assert survivors_of(directory, "city = 'c100-7' OR id = 3").ruled_out.tolist() == [False, False, True]
     assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").ruled_out.tolist() == [False, True, True]
 
@@ -282,8 +283,8 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
 def test_indexes_in_a_store_are_asked_side_by_side(
     slots: int, seconds: float, falls: float, asked_of: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Indexes in a store are read at the same time. The number of indexes that are read depends on the time to open a
-    file of this store, not of a local disk."""
+    """Indexes in a remote store are read at the same time. How many of them are read depends on the time that opening a
+    file of this store takes."""
     now = [0.0]
     monkeypatch.setattr(survivors.time, "perf_counter", lambda: now[0])
     batches: list[int] = []
@@ -340,8 +341,8 @@ class _Files(list[str]):
 
 @pytest.mark.parametrize("count", [0, 1, 24, 120, 121, 1000])
 def test_answers_of_the_jvm_are_short_while_files_are_few(count: int) -> None:
-    """A text of more than 8 kB takes 40 ms longer, so few files are fetched in shorter texts. For many files, this
-    would take too many calls."""
+    """A text of more than 8 kB takes 40 ms longer. So a few files are fetched in several shorter texts. For many files,
+    this would take too many calls, so longer texts are used."""
     status = (
         "DeprecatedRawLocalFileStatus{{path=file:/data/warehouse/events/2026/part-{0:05}-"
         "41e95774-88c0-4594-867a-551281f0bf32-c000.zstd.orc; isDirectory=false; length={0}; replication=1; "

@@ -146,8 +146,8 @@ def test_a_delete_takes_the_rows_that_spark_means(spark: Any, tmp_path: Path) ->
 
 
 def test_a_cast_that_fails_is_told_in_a_sentence(spark: Any, table: Path, files: Path) -> None:
-    """Spark raises its error when it folds constants, before any row is read. A delete and a read raise
-    ``InvalidQuery``."""
+    """Spark evaluates a cast of a constant before any row is read, and raises an error if the cast fails. A delete and
+    a read raise ``InvalidQuery`` instead."""
     spark.conf.set(ANSI, "true")
     for ask in (lambda text: delete(spark, table, text), lambda text: read(spark, files, where=text).collect()):
         with pytest.raises(InvalidQuery, match=r"Spark does not compute .*axb.* cannot be cast"):

@@ -63,8 +63,8 @@ def test_predicates_may_hold_anything() -> None:
 
 @pytest.mark.parametrize("where", ["length(input_file_name()) > 0", "id >= 0 AND input_file_block_start() >= 0"])
 def test_the_file_that_spark_reads_is_asked_of_its_own_reader(spark: Any, tmp_path: Path, where: str) -> None:
-    """orcidx's tasks do not know the file that Spark reads. So Spark's reader evaluates the condition, or it is
-    refused."""
+    """Conditions on the file that Spark reads, for example by ``input_file_name()``. orcidx's tasks do not know this
+    file. So Spark's reader evaluates the condition, or the condition is refused."""
     orcidx.write_table(pa.table({"id": range(5)}), tmp_path / "a.orc")
     path = str(tmp_path)
     assert spark.read.orc(path).where(where).count() == orcidx_spark.read(spark, path, where=where).count() == 5

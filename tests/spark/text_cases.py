@@ -1,4 +1,5 @@
-"""Conditions that Spark and other SQL dialects read differently, random conditions, and rows for both."""
+"""Conditions that Spark and other SQL dialects read differently, random conditions, and rows on which to compare
+them."""
 
 from __future__ import annotations
 

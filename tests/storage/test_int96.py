@@ -1,4 +1,5 @@
-"""Rows of INT96 columns are compared with the same rows in milliseconds."""
+"""Rows of INT96 columns are also read in milliseconds, and compared with the same rows in smaller units. This detects
+times that do not fit into the smaller unit."""
 
 from __future__ import annotations
 

@@ -199,7 +199,8 @@ class WithoutFiles(MemoryFileSystem):
 
 
 def test_a_file_system_that_opens_nothing_is_not_written_to() -> None:
-    """The error is ``StorageError``. Discarding a file that was never opened must not raise another error."""
+    """If a file system returns None instead of an open file, the error is ``StorageError``. Discarding a file that was
+    never opened must not raise another error."""
     with pytest.raises(StorageError, match="returned None"):
         write_table(pa.table({"a": [1]}), "/nothing.orc", filesystem=WithoutFiles())
     assert not MemoryFileSystem().exists("/nothing.orc")

@@ -17,10 +17,11 @@ from s3_server import obstore_of, s3_bucket
 import orcidx
 
 ROWS = 2_000_000
-"""Random numbers of 16 MB: more than one part of an upload."""
+"""So many random numbers take 16 MB, which an upload sends in more than one part."""
 TABLE = pa.table({"a": pa.array(np.random.default_rng(1).integers(-(2**62), 2**62, ROWS))})
 Place = tuple[Callable[[str], tuple[Any, dict[str, Any]]], Callable[[], list[str]]]
-"""A function from a name to the arguments of ``write_table``, and a function that returns the names in the storage."""
+"""A function that returns the arguments of ``write_table`` for a name, and a function that returns the names in the
+storage."""
 
 
 def below(directory: Path) -> list[str]:

@@ -196,7 +196,8 @@ def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
 @pytest.mark.parametrize("form", ["same", "decoded"])
 @pytest.mark.parametrize("size", [2, 8, 9, 10, 16, 19])
 def test_small_numbers_in_more_bytes_than_they_need(form: str, size: int) -> None:
-    """Such numbers are read as 64 bits and as 128 bits. ORC Java and ORC C++ read them too."""
+    """Numbers that are stored in more bytes than they need can be read, as 64 bits and as 128 bits. ORC Java and ORC
+    C++ read them too."""
     numbers = [0, 1, -1, 63, -64] * 12
     column = Column(numbers, RUNS[form](60, SCALE))
     for at in range(0, 60, 3):
