@@ -181,7 +181,8 @@ def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: En
 def _by_engine(
     spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames
 ) -> DataFrame:
-    """The DataFrame, with the choice that ``why`` shows."""
+    """Chooses the engine, and returns the DataFrame. The choice is attached to the DataFrame, so ``why`` can show
+    it."""
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
         own = "only orcidx reads Paimon tables"
@@ -231,8 +232,9 @@ def _by_engine(
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
-    """Returns the choice and its rows, before keys and columns are selected. The alternative choice ``instead`` is used
-    if orcidx and Spark have different types for a column, or if orcidx has no type for it."""
+    """Returns the choice and a DataFrame with its rows. The keys are not applied yet, and the columns are not selected
+    yet. The alternative choice ``instead`` is used if orcidx and Spark have different types for a column, or if orcidx
+    has no type for it."""
     if chosen.frame is not None:
         return chosen, chosen.frame
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
@@ -250,7 +252,7 @@ def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen:
 
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
-    """Whether the path is that of a Paimon table. Sometimes orcidx cannot list the path, because only Hadoop supports
+    """Whether the query is read as a Paimon table. Sometimes orcidx cannot list the path, because only Hadoop supports
     the scheme or has the credentials. In this case Hadoop looks for the directory ``schema`` of a table. If it is
     certain that there is no such directory, the result is False. Otherwise the error of the listing is raised."""
     try:

@@ -308,7 +308,8 @@ class _Answers:
         return found
 
     def _may_have_store(self, root: Source) -> bool:
-        """False while a remote directory is assumed to have no index."""
+        """Whether a directory may have an index. The result is False for ``WITHOUT_SECONDS`` after no index was found
+        in a remote directory."""
         return time.monotonic() >= self._without.get((root.filesystem.name, root.location), 0.0)
 
 

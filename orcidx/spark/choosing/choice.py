@@ -27,8 +27,8 @@ class Choice:
     """The engine that reads a DataFrame, the reason, and what was skipped. ``str()`` returns a sentence or two.
 
     ``files`` and ``bytes`` are the number and the bytes of the listed files. ``files_left`` and ``bytes_left`` are the
-    number and the bytes of the files that are read. ``by``: how many files each kind of evidence ruled out. The numbers
-    are None if they are known only when the engine runs."""
+    number and the bytes of the files that are read. ``by``: how many files were ruled out by statistics, by partition
+    values, by file indexes, and so on. The numbers are None if they are known only when the engine runs."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -54,8 +54,8 @@ class Choice:
 class Chosen:
     """A choice with the data to carry it out. If Spark reads, this is the DataFrame ``frame``. If orcidx reads,
     ``where`` is the predicate for pruning, and ``needed`` has the columns that are read. Spark tests ``condition`` and
-    ``keys`` afterwards. ``types`` has the types with which Spark reads the columns in ``needed``. If orcidx reads these
-    columns with other types, the choice ``instead`` is used."""
+    ``keys`` afterwards. ``types`` has the types with which Spark reads the columns in ``needed``. If orcidx would read
+    one of these columns with another type, the choice ``instead`` is used."""
 
     choice: Choice
     frame: DataFrame | None = None

@@ -218,7 +218,8 @@ class _Choosing:
         return Chosen(choice, None, asked.may, needed, self.condition, keys, types_of(fields), by_files)
 
     def _lookup(self, asked: Condition, found: SurvivingFiles) -> LookupFacts:
-        """Facts about a lookup of keys. These facts are known before the files are examined further."""
+        """Returns the facts that decide whether orcidx looks up keys, as far as they are known before more files are
+        examined."""
         query = self.query
         apart = collated(query.schema) | with_defaults(query.schema)
         is_plain = not (query.reader_options or query.table or apart or self.session.gates.tasks)

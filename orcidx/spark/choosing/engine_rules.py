@@ -1,5 +1,5 @@
-"""The rules that choose the engine of a query: tables of reasons against an engine, and a function that decides from
-facts alone.
+"""The rules that choose the engine of a query: tables of reasons against an engine, and the function ``decide``, which
+uses only facts that are passed to it.
 
 ``engine_choice`` finds out the facts, cheap facts first. After each step it calls ``decide``, and then carries out the
 decision."""
@@ -109,9 +109,10 @@ class RemainingFacts:
 
 @dataclass(frozen=True)
 class LookupFacts:
-    """``may_read``: whether orcidx's tasks can read the query with Spark's values. ``column``: a column with a bloom
-    filter for which the condition has few keys. ``columns``: how many columns are read. ``access_problem``: why tasks
-    cannot open the files. ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
+    """``may_read``: whether orcidx's tasks may run the query: the caller did not choose Spark's reader, and the tasks
+    return the same values as Spark. ``column``: a column that has a bloom filter, and that the condition compares with
+    only a few keys. ``columns``: how many columns are read. ``access_problem``: why tasks cannot open the files.
+    ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
 
     may_read: bool
     column: str | None
@@ -122,12 +123,12 @@ class LookupFacts:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The known facts about a query. Facts that are found out later cost more. A fact that is not known yet has its
-    default value.
+    """The known facts about a query. The facts that take the least time are found out first. A fact that is not known
+    yet has its default value.
 
-    ``gate``: a setting of the session that does not allow any file to be skipped. ``is_unplaced``: whether Spark does
-    not give the location of the table. ``has_index``: whether there is an index, or None before an index was searched
-    for. ``listing_error``: the reason why the files cannot be listed."""
+    ``gate``: a setting of the session that does not allow any file to be skipped. ``is_unplaced``: True if Spark does
+    not give the location of the table. ``has_index``: whether there is an index, or None if orcidx has not looked for
+    an index yet. ``listing_error``: the reason why the files cannot be listed."""
 
     engine: Engine
     condition: ConditionFacts
@@ -236,8 +237,8 @@ def refusal(facts: EngineFacts) -> str | None:
 
 
 def lookup_refusal(facts: EngineFacts) -> str | None:
-    """The note about why keys are not looked up, or an empty text if there is no note. The result is None if orcidx
-    looks up the keys."""
+    """The note that says why orcidx does not look up keys, or an empty text if there is nothing to note. The result is
+    None if orcidx looks up the keys."""
     lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
     if lookup is None or kept is None:
         return ""

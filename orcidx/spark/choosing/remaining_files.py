@@ -70,7 +70,9 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
 
 
 def listing_for(relation: Relation, query: Query, files: ListedFiles, found: SurvivingFiles) -> Listing | None:
-    """Returns Spark's listing. If only counts are needed, the listing of the client is sufficient."""
+    """Returns Spark's listing, or None if Spark does not give it. If no file can be skipped and the query has no
+    options of Spark's reader, the listing is only used for counts. In this case a listing that orcidx made is
+    returned."""
     if isinstance(files, SparkFiles) or not (found.ruled_out.any() or query.reader_options):
         return as_listed(files)
     if is_connect(relation.spark):
@@ -166,5 +168,5 @@ def counts_of(
 
 
 def counts_of_all(listing: Listing, found: SurvivingFiles, keys: Sequence[Keys]) -> dict[str, Any]:
-    """The counts of a read of all files, including the files that could be skipped."""
+    """The counts for a ``Choice`` in which all files are read, even files that could be skipped."""
     return counts_of(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)

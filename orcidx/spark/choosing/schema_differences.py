@@ -25,8 +25,8 @@ MOST_OPENED = 256
 
 
 def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
-    """Returns the error. If the error is about a column that differs between files, its message names two of the files
-    and the option that reads both."""
+    """Returns the error to raise in place of ``error``. If ``error`` is about a column that differs between files, the
+    message of the returned error names two of the files and the option that reads both."""
     if error.column is None or "mergeSchema" in query.reader_options or query.table is not None:
         return error
     hint = _of_types(query, error) if error.file is not None else _of_columns(query, error.column)

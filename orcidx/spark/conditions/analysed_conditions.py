@@ -217,7 +217,8 @@ def _untestable_reasons(condition: JavaObject, parts: Sequence[Nodes], columns: 
 
 
 def _and(condition: JavaObject) -> list[JavaObject]:
-    """The expressions of the conjuncts, in the order of ``analysed_conjuncts``."""
+    """Returns the JVM's expressions of the conjuncts. They have the same order as the result of
+    ``analysed_conjuncts``."""
     waiting, found = [condition], []
     while waiting:
         one = waiting.pop()
@@ -406,8 +407,8 @@ def _attribute(node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
-    """The column below a cast to its own type (as in a list with a null), or below a cast from a local time to an
-    instant."""
+    """Returns the column that a cast converts, if the cast is to the column's own type (as in a list with a null), or
+    from a local time to an instant. For any other cast the result is unknown."""
     if node.get("dataType") == column.kind and not column.is_char:
         return column
     if whole and (column.kind, node.get("dataType")) == ("timestamp_ntz", "timestamp"):
@@ -416,7 +417,7 @@ def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _placed(path: tuple[str, ...], kind: Any, *, whole: bool) -> Any:
-    """A column, or a field of a struct, that a predicate can use."""
+    """Returns the column or field of a struct at this path. The result is unknown if predicates cannot use it."""
     if isinstance(kind, str):
         return _Column(path, kind)
     is_struct = whole and isinstance(kind, dict) and kind.get("type") == "struct" and "__COLLATIONS" not in str(kind)

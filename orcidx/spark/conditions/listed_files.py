@@ -1,8 +1,8 @@
 """Stores the files of a scan in columns. There may be many thousands of files, so there is no object for each file.
 
-``SparkFiles`` are files that Spark has listed. Nothing is listed twice: the listing in which files are skipped is also
-the listing that Spark reads. ``ClientFiles`` are sources that orcidx has listed itself because Spark does not give its
-listing."""
+``SparkFiles`` are files that Spark has listed. Their directories are not listed a second time: orcidx skips files in
+the listing that Spark has made, and Spark reads the remaining files of this listing. ``ClientFiles`` are sources that
+orcidx has listed itself because Spark does not give its listing."""
 
 from __future__ import annotations
 

@@ -104,9 +104,9 @@ class PartitionColumns:
 @dataclass(frozen=True)
 class SurvivingFiles:
     """The result of evaluating indexes. ``ruled_out``: for each listed file, whether it is proven to have no matching
-    row in the listed version. ``by``: how many files each kind of evidence ruled out. ``keyed``: columns with a bloom
-    filter. ``notes``: reasons why no more files are skipped. ``failed``: whether some indexes could not be read. A
-    later attempt may be able to read them."""
+    row in the listed version. ``by``: how many files were ruled out by statistics, by partition values, by file
+    indexes, and so on. ``keyed``: columns with a bloom filter. ``notes``: reasons why no more files are skipped.
+    ``failed``: whether some indexes could not be read. Another attempt may succeed."""
 
     ruled_out: Bools
     by: Mapping[str, int]
@@ -126,7 +126,7 @@ class SurvivingFiles:
         )
 
     def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
-        """Returns for each file of Spark's own listing whether it is read."""
+        """Returns a mask of Spark's own listing. It is True for each file that Spark still has to read."""
         kept = np.ones(len(listing.names), np.bool_)
         if not self.ruled_out.any():
             return kept
@@ -277,8 +277,8 @@ class _Question:
     _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
-        """Whether an index proves that its file has no matching rows. The result is None if the index has no column of
-        the predicate. In this case the index is not read."""
+        """Whether an index proves that its file has no matching rows. The result is None if the index has no column
+        that the predicate uses. In this case the index is not read."""
         asked = columns_asked_of(self.where) or ()
         types = {
             name: kind
@@ -340,7 +340,8 @@ class _IndexCost:
 
     @property
     def _saved(self) -> float:
-        """Seconds saved by a skipped file, with the measured response time of the store."""
+        """The seconds that one skipped file saves. For a remote store, they include the requests that Spark would make,
+        with the response time that was measured."""
         return self.saved + (
             REQUESTS_OF_SPARK * self._least_seconds / self.slots if self.remote and self.asked else 0.0
         )

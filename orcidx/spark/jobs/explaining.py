@@ -57,8 +57,9 @@ def explain(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DirectoryExplanation:
-    """Explains what ``read`` with this ``where`` would read of a directory of ORC files, and which evidence skips the
-    rest. It also shows what each index would skip on its own. Reads only metadata and indexes.
+    """Explains what ``read`` with this ``where`` would read of a directory of ORC files, and why the rest would be
+    skipped. The result also shows what each index would skip if it were the only index. This function reads only
+    metadata and indexes.
 
     Parameters
     ----------
@@ -187,7 +188,8 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
 
 
 def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
-    """The rows for the tasks. There is one row for each file that was not excluded or that has an index."""
+    """The rows for the tasks. There is one row for each file that the catalog did not exclude. An excluded file also
+    gets a row if it has an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
     catalog = known.index_rows.of(np.arange(known.count))

@@ -139,7 +139,8 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
 
 
 def _within(bins: Sequence[int], most: int) -> list[int]:
-    """The bins, numbered from 0. Bins of more than ``most`` members are cut into parts of about equal size."""
+    """Returns the bin of each member, numbered from 0. Each bin with more than ``most`` members is cut into several
+    bins of about equal size."""
     members: dict[int, list[int]] = {}
     for one, number in enumerate(bins):
         members.setdefault(number, []).append(one)

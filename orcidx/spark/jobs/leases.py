@@ -17,7 +17,7 @@ __all__ = ["Lease", "leased_until"]
 LEASE_SECONDS = 60.0
 """Seconds for which a killed job blocks the next job. The clocks of two drivers must differ by less than this."""
 _RENEWALS = 4
-"""How often a job renews its lease before the lease would end. So three renewals may fail."""
+"""The number of renewals in the time for which a lease is valid. The job goes on if up to three of them fail."""
 
 
 def leased_until(folder: Folder, name: str) -> float:

@@ -40,9 +40,10 @@ class SwapGroup:
 
 
 class Swaps:
-    """The manifests of a directory. Each manifest has a state. ``begun``: after a kill, the staged files are deleted.
-    ``committed``: after a kill, the swap is completed. ``done``: the manifest only records which call made which files.
-    ``kept``: the swap is done, but the old files are kept until ``kept_until`` (seconds since 1970).
+    """The manifests of a directory. Each manifest has a state. The state says what the next call does if the call that
+    wrote the manifest was killed. ``begun``: the staged files are deleted. ``committed``: the swap is completed.
+    ``done``: the manifest only records which call made which files. ``kept``: the swap is done, but the old files are
+    kept until ``kept_until`` (seconds since 1970).
 
         {"version": 1, "state": "begun" | "committed" | "kept" | "done", "key": ..., "kept_until": ..., "groups":
             [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}
@@ -140,8 +141,8 @@ class Swaps:
         return tuple(done)
 
     def _swap(self, name: str, found: dict[str, Any]) -> str:
-        """Takes each step of the swap that has not been taken yet. The new file gets its name before the old files are
-        deleted. So for a moment rows may be seen twice, but they are never missing. Returns the new state."""
+        """Takes those steps of the swap that an earlier call has not taken. The new file gets its name before the old
+        files are deleted. So for a moment rows may be seen twice, but they are never missing. Returns the new state."""
         if found["state"] == "committed":
             for group in found["groups"]:
                 _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))

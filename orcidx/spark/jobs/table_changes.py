@@ -282,7 +282,8 @@ def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
 def _run(
     spark: SparkSession, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None
 ) -> list[Any]:
-    """Calls a method of each task, and returns the results in the order of the tasks."""
+    """Calls the method with the name ``method`` on each task, in a Spark job. Returns the results in the order of the
+    tasks."""
     if not tasks:
         return []
     numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})

@@ -205,7 +205,8 @@ class OrcidxReader(DataSourceReader):
         return {}
 
     def pruneColumns(self, schema: StructType) -> None:
-        """Takes the columns that a query uses. Spark does not call this, but Sail does."""
+        """Takes the columns that a query uses. Spark does not call this method, but Sail, an engine with Spark's
+        interface, does."""
         self.schema = schema
 
     @without_traceback()

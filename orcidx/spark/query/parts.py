@@ -54,7 +54,8 @@ def check_way(file: OpenFile, request: ScanRequest) -> None:
     """Raises ``Unsupported`` if Spark finds the columns of a file in another way than the request does.
 
     Spark decides this for each file: if all names of a file begin with ``_col``, it finds the columns by position, and
-    otherwise by name (``OrcUtils.requestedColumnIds``). A request has one way for all files."""
+    otherwise by name (``OrcUtils.requestedColumnIds``). But a request finds the columns of all files in the same
+    way."""
     names = list(file.scan.reader.root.names)
     if request.schema is None or not names:
         return

@@ -37,8 +37,8 @@ def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) 
 
 
 def keys_of_partitions(count: int) -> npt.NDArray[np.int32]:
-    """Returns for each of ``count`` partitions a number that Spark's ``repartition(count, column)`` puts into this
-    partition."""
+    """Returns one number for each of ``count`` partitions. Spark's ``repartition(count, column)`` puts a row with this
+    number into this partition."""
     keys = np.full(count, -1, np.int32)
     start, size = 0, 16 * count + 64
     while (keys < 0).any():

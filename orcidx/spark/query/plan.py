@@ -60,10 +60,10 @@ slot, not 126 tasks."""
 
 @dataclass(frozen=True)
 class Plan:
-    """A read before it is cut into parts. ``rows``: the scan, without the details of parts. ``schema``: Spark's JSON.
-    ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: the order of the top rows.
-    ``listed``: the number and the bytes of the listed files. ``session``: the parts of the read that depend on the
-    session that runs the tasks."""
+    """A read before it is cut into parts. ``rows``: the scan, without the files that catalogs or partition values
+    exclude. ``schema``: Spark's JSON. ``columns``: the names of the schema's first columns in the caller's spelling.
+    ``order``: the order of the top rows. ``listed``: the number and the bytes of the files in ``rows``. ``session``:
+    the parts of the read that depend on the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -162,7 +162,7 @@ def _begin_orc(query: Query) -> Plan:
 
 
 def _by_directory(rows: Scan) -> Scan:
-    """Removes the files that are excluded by their partition values from a scan."""
+    """Returns the scan without the files that their partition values exclude."""
     request = rows.request
     if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
         return rows

@@ -39,7 +39,8 @@ class ReadTask:
     session: OfSession | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises ``StorageError`` with the name of a file that was changed or deleted after the read was planned."""
+        """The rows of the task. Raises ``StorageError`` with the name of a file that was changed or deleted after the
+        read was planned."""
         rows = self.rows if self.session is None else self.session.settle(self.rows)
         plain = isinstance(self.rows, Scan)
         with gone_files_named(), broken_files_passed() if plain else nullcontext():

@@ -22,5 +22,6 @@ def warned_of(rows: Scan | TableScan) -> tuple[str, ...]:
 
 
 def catalog_notes(rows: Scan | TableScan) -> list[str]:
-    """The note that indexes of directories are not used, as a text."""
+    """Returns the text of the note that the indexes of a directory are not used. The list is empty if there is no such
+    note."""
     return [note.text for note in unused_notes(rows.request)] if isinstance(rows, Scan) else []

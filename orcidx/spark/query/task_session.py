@@ -82,8 +82,8 @@ class OfSession:
 
 
 def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
-    """Makes a scan find the columns of files by the session's case rule at the time of the action. The rows are not
-    changed."""
+    """Returns a scan of the same rows. It finds the columns of files by the case rule that the session has when the
+    query runs."""
     if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
         return rows
     options = rows.request.options.override(case_sensitive=case_sensitive)

@@ -34,9 +34,9 @@ class ScanAnswers(Protocol):
 
 
 class _Callback:
-    """The object that Java calls. While a query is planned, Java passes the directories of the query's relations,
-    without a listing. When a scan lists its files, Java passes the listing and the facts about the scan, such as the
-    filters."""
+    """The object that Java calls, with one method for two purposes. While a query is planned, Java passes the
+    directories of the query's relations, without a listing. When a scan lists its files, Java passes the listing and
+    the facts about the scan, such as the filters."""
 
     def __init__(self, answers: ScanAnswers) -> None:
         self._answers = answers
