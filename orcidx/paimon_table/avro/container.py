@@ -114,8 +114,8 @@ def _header(data: memoryview) -> _Header:
 
 
 def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
-    """The records of a whole file. Raises ``CorruptFile`` for a damaged file, and ``Unsupported`` for codecs that Avro
-    does not define."""
+    """The records of a whole file. Raises ``CorruptFile`` for a damaged file, and ``Unsupported`` for a codec that
+    orcidx does not know."""
     return _records_behind(_header(data), data)
 
 
@@ -184,8 +184,8 @@ _Checked = tuple[Any, int, int]
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """Checks a schema, and rebuilds it from its known parts. ``named``: for each named type that has been read
-    completely, its smallest size and its depth. ``depth``: the number of further levels that are allowed."""
+    """Checks a schema, and rebuilds it from its known parts. ``named``: the smallest size and the depth of each named
+    type that has been read completely. ``depth``: the number of further levels that are allowed."""
     if depth <= 0:
         raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):

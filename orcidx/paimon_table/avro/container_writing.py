@@ -1,7 +1,7 @@
 """Writes Avro object container files with a given schema, whose text is stored unchanged.
 
-``fastavro`` encodes the records. The records are read back before anything is stored. If a record then differs (because
-the schema lacks a field, or a union is read differently), an error is raised."""
+``fastavro`` encodes the records. The records are read back before anything is stored. An error is raised if a record
+differs after it was read back, for example because the schema lacks a field, or because a union is read differently."""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ cdef struct Walk:
 
 
 cdef class ValueSizes:
-    """Walks values of a checked schema, in which no type contains itself. Many threads may use the same object."""
+    """Computes the memory that the values of a block will take. The schema was checked before, so no type contains
+    itself. Many threads may use the same object."""
 
     cdef int[::1] kinds
     cdef int[::1] firsts

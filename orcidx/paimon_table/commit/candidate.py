@@ -84,7 +84,8 @@ class Candidate:
 def write_candidate(
     state: TableState, change: Change, folder: Folder, written: list[str], *, user: str, identifier: int
 ) -> Candidate:
-    """Writes all files that the snapshot names. Each path is added to ``written`` before its file is written."""
+    """Writes the manifests, the manifest lists and the index manifest of the next snapshot, and makes the snapshot's
+    JSON. Each path is added to ``written`` before its file is written."""
     writer = _Writer(state, folder, written)
     added = [*writer.replacements(change), *writer.additions(change)]
     base = writer.merged(state.infos)
@@ -180,7 +181,8 @@ class _Writer:
         return self.manifests(change.added_schema, codec, [[record] for record in change.added])
 
     def manifests(self, schema: bytes, codec: str, groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Writes manifests of about the target size. The records of a group stay in one manifest."""
+        """Writes manifests of about the target size. Returns their records for the manifest list. All records of a
+        group are written to the same manifest."""
         if not groups:
             return []
         records = [record for group in groups for record in group]
@@ -192,7 +194,7 @@ class _Writer:
         return [self.info(name, size, records)]
 
     def info(self, name: str, size: int, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The record that describes the manifest in a manifest list."""
+        """The record of a manifest list that describes this manifest."""
         deletes = sum(record["_KIND"] == DELETE for record in records)
         buckets = [record["_BUCKET"] for record in records]
         levels = [record["_FILE"]["_LEVEL"] for record in records]

@@ -404,7 +404,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
 def rewrite_file_index(
     table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
 ) -> Changed:
-    """See ``Table.rewrite_file_index``."""
+    """Implements ``Table.rewrite_file_index``, which describes the arguments. ``given`` has the commit options."""
     plan = plan_index_rewrite(table, where, spec, only_missing=only_missing, given=given)
     committer = plan.committer
     if found := committer.earlier(KIND):

@@ -202,7 +202,7 @@ def _wall_clock() -> int:
 
 
 def append_rows(table: TableView, data: object, *, dry_run: bool, given: CommitOptionsByName) -> Changed:
-    """See ``Table.append``."""
+    """Implements ``Table.append``, which describes the arguments. ``given`` has the commit options."""
     plan = plan_append(table, given)
     committer = plan.committer
     if earlier := committer.earlier(KIND):

@@ -184,8 +184,8 @@ def commit_delete(
     isolation: Isolation,
     find: Find,
 ) -> Changed:
-    """Commits deletion vectors. ``found``: the rows to delete in each file. ``find``: a function that searches files,
-    and is called for files that other writers have added since planning."""
+    """Commits deletion vectors. ``found``: the rows to delete in each file. ``find``: a function that searches files.
+    It is called if files have to be searched that were not in the plan."""
     outcome = _Outcome()
 
     def change(attempt: Attempt) -> Change | None:
@@ -272,7 +272,7 @@ def delete_rows(
     given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """Does what ``Table.delete`` says. ``plan_delete`` describes ``options``."""
+    """Implements ``Table.delete``, which describes the arguments. ``options`` say how values and names are compared."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation must be "snapshot" or "serializable", not {isolation!r}')
     for left in reversed(range(_DRY_RUN_PLANS if dry_run else 1)):

@@ -1,5 +1,5 @@
-"""The atomic step of a commit. It creates ``snapshot-N`` exclusively. Then it reads the file back to check that no
-other writer has created the snapshot.
+"""The atomic step of a commit. It creates ``snapshot-N`` exclusively. Then it reads the file back to check that the
+snapshot is not one that another writer created.
 
 If an error occurs before the creation, the attempt's files are deleted. If an error occurs *during* the creation,
 nothing is deleted until it is known which writer's snapshot exists.

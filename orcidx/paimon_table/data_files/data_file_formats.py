@@ -73,7 +73,8 @@ def open_encoder(schema: TableSchema, form: str) -> Encoder:
 
 
 def as_stored(rows: pa.RecordBatch, schema: TableSchema, form: str) -> pa.RecordBatch:
-    """Converts rows to the form of the file and its statistics. CHAR is padded in ORC."""
+    """Converts rows to the form in which the file stores them, and in which its statistics are computed. In ORC files,
+    CHAR values are padded."""
     arrays = []
     for array, field in zip(rows.columns, schema.fields):
         if form == "orc" and field.type.root == "CHAR":
@@ -195,8 +196,8 @@ class _Parquet:
         fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
         self._schema = pa.schema(fields)
         codec = _codec("parquet", schema.options)
-        # Java looks up a decimal of more than 18 digits in a Parquet dictionary by bytes of another width, and does not
-        # find it. So columns of such decimals get no dictionary.
+        # Java does not find decimals of more than 18 digits in a Parquet dictionary, because it searches for bytes of
+        # another width. So columns of such decimals get no dictionary.
         wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
         self._writer = pyarrow.parquet.ParquetWriter(
             self._sink,

@@ -164,10 +164,10 @@ def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:
 def live_numbers(entries: Sequence[FileEntry]) -> dict[tuple[Any, ...], int]:
     """The positions of the entries that added the live files, by identity.
 
-    Each DELETE cancels one ADD of the same identity, the first one that is left. The order of DELETE and ADD does not
-    matter, because a merge of manifests may change it. So a file is live if its identity was added again after it was
-    deleted. The snapshot's number of rows also counts such a file. Paimon's scan leaves it out until the manifests are
-    merged. Raises ``CorruptFile`` if a file is added twice.
+    Each DELETE cancels one ADD of the same identity: the first ADD that is not cancelled yet. The order of DELETE and
+    ADD does not matter, because a merge of manifests may change it. So a file is live if its identity was added again
+    after it was deleted. The snapshot's number of rows also counts such a file. Paimon's scan leaves it out until the
+    manifests are merged. Raises ``CorruptFile`` if a file is added twice.
     """
     deletes = Counter(entry.identity for entry in entries if entry.kind == DELETE)
     live: dict[tuple[Any, ...], int] = {}

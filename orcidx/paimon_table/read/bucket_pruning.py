@@ -65,7 +65,7 @@ def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
         batch = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
         return BucketFilter(key_hash(batch, [field.type for field in fields]))
     except (InvalidQuery, pa.ArrowException, OverflowError):
-        return None  # the literal equals no value of the column, so other evidence skips the files
+        return None  # no value of the column equals the literal, so other steps skip the files
 
 
 def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:

@@ -1,7 +1,8 @@
 """Finds the data files that can contain a matching row, by their partition values, minima, maxima and null counts.
 
-The evidence in this module treats the list of files as if each file were one row. So the evidence for files and the
-evidence for rows are combined in the same way, for each leaf of a predicate."""
+``orcidx.pruning`` evaluates a predicate with statistics or indexes that say which rows may match. This module uses it
+for a list of files, as if each file were one row. So the results for the leaves of a predicate are combined in the same
+way as for rows."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Bounds:
 
 
 class FileBounds:
-    """Evidence about a list of files. ``bounds_of`` returns the bounds of a top-level column in file ``i``, or None."""
+    """Decides for each file of a list whether it may have rows for which a leaf is true. ``bounds_of`` returns the
+    bounds of a top-level column in file ``i``, or None."""
 
     def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
         self.name = name
@@ -67,7 +69,9 @@ class FileBounds:
         self._bounds_of = bounds_of
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Implements ``orcidx.pruning.evaluate.Evidence.test``."""
+        """Returns which of the files in ``alive`` may have a row for which the leaf is true, and in which files it is
+        true for all rows. The result is None if the bounds prove nothing. See
+        ``orcidx.pruning.evaluate.Evidence.test``."""
         if len(leaf.path) != 1:
             return None
         known: dict[int, Bounds] = {}

@@ -21,8 +21,8 @@ __all__ = ["FileRows"]
 
 @dataclass(frozen=True)
 class FileRows(ABC):
-    """The rows of one file in a scan, without the rows that the evidence excludes. ``metrics``: the metrics of the
-    scan, to which the metrics of this file are added."""
+    """The rows of one file in a scan, without the rows that its deletion vector or its file index excludes.
+    ``metrics``: the metrics of the scan, to which the metrics of this file are added."""
 
     kept: RowEvidence
     reading: SharedReading

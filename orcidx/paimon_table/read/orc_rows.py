@@ -81,7 +81,7 @@ class OrcRows(FileRows):
         be used even without a predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
-            tail = opened.reader.storage.metrics  # the scan finds the tail in memory, so it does not count it
+            tail = opened.reader.storage.metrics  # the scan does not count the read of the tail
             self.metrics.requests += tail.requests
             self.metrics.bytes_read += tail.bytes_fetched
             deleted = self.kept.deleted()

@@ -45,7 +45,7 @@ class ParquetRows(FileRows):
         """Explains how many rows of the file are read, and how many bytes of the columns. The file is explained as one
         stripe. If no row is left, a scan does not open the file and reads no bytes of it."""
         rows = self.kept.rows()
-        size, kept, footer = self.file.size, self.file.size, 0  # a file of another format cannot be read
+        size, kept, footer = self.file.size, self.file.size, 0  # if the file is not Parquet, all of its bytes count
         if self.file.format == "parquet":
             size, kept, footer = _column_bytes(self.file.source, self._columns(), rows)
         only = StripeExplanation(0, 0, self.file.rows, rows.count, size, kept, ())

@@ -199,7 +199,7 @@ class SkippedFile:
 
 @contextmanager
 def in_planned_file(file: TableFile) -> Iterator[None]:
-    """Adds the file's path to errors, and explains why a file is gone."""
+    """Adds the file's path to errors. If the file is missing, raises ``FileGone`` with a message that says why."""
     try:
         with located(file=file.path):
             yield

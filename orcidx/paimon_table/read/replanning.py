@@ -38,10 +38,10 @@ class Newest:
 
 @dataclass(frozen=True)
 class Unpinned:
-    """The data for planning a scan again, if the scan is not bound to a snapshot. ``plan``: the scan's plan.
-    ``snapshot_id``: the snapshot of this plan. ``newest``: a function that makes a plan on the newest snapshot from a
-    condition, options and a zone. The data are not used for a scan with another plan. For example, a task of Spark has
-    only a part of the plan."""
+    """The data for planning a scan again. Only a scan that is not bound to a snapshot has them. ``plan``: the scan's
+    plan. ``snapshot_id``: the snapshot of this plan. ``newest``: a function that makes a plan on the newest snapshot
+    from a condition, options and a zone. The data are not used for a scan with another plan. For example, a task of
+    Spark has only a part of the plan."""
 
     plan: TablePlan = field(repr=False)
     snapshot_id: int | None

@@ -26,7 +26,8 @@ __all__ = ["RowEvidence"]
 
 
 class RowEvidence:
-    """Evidence about the rows of one file of a scan. Problems with the file's index are added to ``notes``."""
+    """Finds out which rows of one file a scan must read. It uses the file's deletion vector and its file index.
+    Problems with the file index are added to ``notes``."""
 
     def __init__(self, task: FileTask, scan: ScanFacts, reading: SharedReading, notes: list[Note]) -> None:
         self.task = task
@@ -36,9 +37,11 @@ class RowEvidence:
         self.whole = reading.rest is None
         self.notes = notes
         self.limit = None if scan.where is not None or scan.top else scan.row_limit
-        """The number of rows of the file that are read at most. None with a condition or an order."""
+        """The largest number of rows that are read from the file. None means no limit: with a condition or an order,
+        all rows may be needed."""
         self.reads = ScanMetrics()
-        """Counts the reads of the file's index and of its deletion vector, after they were read."""
+        """The counts of the reads of the file index and of the deletion vector. They are added when these files have
+        been read."""
 
     def deleted(self) -> DeletionVector | None:
         """The deletion vector of the file, if it has one."""

@@ -50,7 +50,7 @@ class TableScan(ArrowStream):
 
     ``plan`` says which files are read, and why the other files are skipped. ``top`` is a sort order. If ``top`` is
     given, the scan returns the first ``limit`` rows in this order. ``unpinned``: the data for planning the scan again
-    when files are gone. It is set only if the scan is not bound to a snapshot.
+    when files are gone. ``unpinned`` is None if the scan is bound to a snapshot.
     """
 
     plan: TablePlan
@@ -74,8 +74,8 @@ class TableScan(ArrowStream):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The notes that are known before rows are read. The notes name evidence that could not be used, and instants
-        that are returned as stored."""
+        """The notes that are known before rows are read. The notes name statistics that could not be used, options and
+        fields that orcidx does not know, and instants that are returned as stored."""
         return (*self.plan.notes, *_instant_notes(self))
 
     def restricted(self, bound: Predicate | None) -> TableScan:

@@ -42,7 +42,7 @@ Unit = Literal["s", "ms", "us", "ns"]
 class SharedReading:
     """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
     ``entries``: the columns that are read. ``schema``: the schema of these columns. ``options``: the options for
-    reading the files. ``small``: the reader of small files that need not be opened."""
+    reading the files. ``small``: reads small files without opening an ``OrcFile``."""
 
     where: FileWhere
     rest: BoundPredicate | None
@@ -127,7 +127,7 @@ def shared_reading(
         "wall_clock_zone": None,
         "timestamp_unit": finest_unit(schema),
     }
-    if any(entry.field.type.contains("DATE") for entry in entries):  # the footers name the wrong calendar (0054)
+    if any(entry.field.type.contains("DATE") for entry in entries):  # the footers name the wrong calendar
         known["calendar"] = "stored"
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)

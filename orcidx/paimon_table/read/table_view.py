@@ -117,7 +117,8 @@ class TableView:
 
     @contextmanager
     def _there(self) -> Iterator[None]:
-        """Explains why a manifest is gone."""
+        """Raises ``FileGone`` instead of the error about a missing manifest. Its message says that the snapshot has
+        expired."""
         try:
             yield
         except FileNotFoundError as error:
