@@ -33,7 +33,7 @@ by_option = click.option(
     "--by", metavar="A,B.C", help="Group by these columns: names or dotted paths, separated by commas."
 )
 explain_option = click.option(
-    "--explain", is_flag=True, help="Print on standard error how many rows each kind of evidence covers."
+    "--explain", is_flag=True, help="Print on standard error for how many rows metadata, indexes or data were used."
 )
 
 _BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
@@ -84,7 +84,8 @@ def aggregate(
 
 
 def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
-    """Prints the rows. If ``explain`` is set, also prints on standard error the evidence from which the totals come."""
+    """Prints the rows. If ``explain`` is set, also prints on standard error for how many rows the totals come from the
+    catalog, from metadata, from indexes or from the data, and how much was read."""
     print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])

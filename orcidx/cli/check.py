@@ -31,8 +31,8 @@ _SHOWN_PROBLEMS = 20
 )
 def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], repair: str | None) -> int:
     """Decode all of SOURCES (files, directories, globs, URLs, - for standard input), and compare statistics, positions,
-    bloom filters and lengths with the data. Exit code 1: a problem was found. An empty or truncated file is a problem,
-    too."""
+    bloom filters and lengths with the data. Exit code 1: a problem was found. An empty or truncated file also counts as
+    a problem."""
     from orcidx.inspection.check import check_file
 
     files = list_files(sources, storage_options)

@@ -1,4 +1,5 @@
-"""The check that ``orcidx table append`` drops no digits of timestamps that it reads in microseconds."""
+"""``orcidx table append`` reads a timestamp in microseconds if the table does not store its nanoseconds. Before that,
+this module checks that no digits below a microsecond would be lost."""
 
 from __future__ import annotations
 
@@ -36,8 +37,9 @@ def check_digits(
 
 
 def _check_column(files: list[str], shown: pa.Field, field: DataField, stores: Mapping[str, Any] | None) -> None:
-    """Reads the times that fit 64 bits of nanoseconds in nanoseconds, and the other times in microseconds. Each of the
-    other times must be equal to a time in microseconds."""
+    """Checks one column. Times that fit into 64 bits of nanoseconds are read in nanoseconds. The other times are read
+    in microseconds. A second scan then counts the rows that are equal to one of these microseconds. If there are fewer
+    such rows, a time has more digits."""
     from orcidx import scan
 
     column = col(shown.name)

@@ -37,7 +37,7 @@ def explain(
     html: Path | None,
 ) -> None:
     """Show which stripes and row groups of SOURCES (files, directories, globs, URLs, - for standard input) a query
-    reads, and by which evidence the rest is skipped. This command reads no data."""
+    reads, and why the rest is skipped. This command reads only metadata and indexes."""
     explanation = scan_from(sources, storage_options, parse_columns(columns), where, fresh=fresh).explain()
     if where is not None:
         explanation = replace(explanation, where=where)  # the condition as the user typed it

@@ -267,7 +267,8 @@ def _mismatch(found: Any, entry: Any, data: Any) -> str | None:
 
 
 def _wrongly_empty(entry: Any, data: Any) -> str | None:
-    """Checks an EMPTY index, which states that the column has no values."""
+    """Checks an EMPTY index, which states that the column has no values. Returns a text if the data file has values in
+    this column, or None if it has not."""
     from orcidx import col
 
     if entry.column not in data.schema.names:
@@ -277,8 +278,8 @@ def _wrongly_empty(entry: Any, data: Any) -> str | None:
 
 
 def _compared(found: Any, entry: Any, data: Any) -> str:
-    """Returns ``ok``. If the rows that the index finds for a value differ from the rows of the data file, returns a
-    text that names the value."""
+    """Looks up some values of the data file in the index. Returns ``ok`` if the index finds the right rows. Otherwise
+    returns a text that names a value for which the index finds other rows."""
     from orcidx import RowSelection, col
 
     name = entry.column

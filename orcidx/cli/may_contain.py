@@ -71,7 +71,8 @@ def may_contain(
 
 
 def _index_beside(source: Source, column: str) -> tuple[Any, tuple[Any, ...]]:
-    """Finds the indexes of the file in its directory, in the same way as a scan."""
+    """Finds the index of the file among the indexes of its directory, as a scan does. Returns the index, or None if
+    there is none, and notes about problems."""
     from orcidx.index_directory.lookup import index_of_file
 
     return index_of_file(source, (column,))

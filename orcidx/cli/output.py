@@ -35,8 +35,8 @@ __all__ = [
 TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 """The characters that are escaped in a cell, with what is written instead."""
 _MIDDLE_WIDTH = 40
-"""The maximum number of characters of a cell that are counted to choose the columns that fit side by side. Longer cells
-are folded."""
+"""A cell counts as at most this many characters wide when the columns that fit side by side are chosen. A longer cell
+is folded into several lines."""
 
 
 def plain(value: object) -> object:
@@ -68,8 +68,8 @@ def print_json(value: object, *, on_one_line: bool = False) -> None:
 def print_explanation(
     explanation: Explanation, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool
 ) -> None:
-    """Prints an explanation as text or JSON, or writes it as a page to the file ``html``. This file must not be one of
-    the files in ``made_of``."""
+    """Prints an explanation as text or JSON, or writes it as a page to the file ``html``. The file ``html`` must not be
+    one of the files in ``made_of``."""
     if html is not None:
         from orcidx.storage.sink import write_file
 

@@ -1,4 +1,5 @@
-"""Shows the progress of long work on standard error. It is shown only on a terminal, and only if rich is installed."""
+"""Shows a progress bar for long work on standard error. The bar is shown only on a terminal, and only if rich is
+installed."""
 
 from __future__ import annotations
 

@@ -164,9 +164,9 @@ def aggregate(path: str, as_json: bool, explain: bool, **query: Any) -> None:
 @_query_options
 @html_option
 def explain(path: str, as_json: bool, html: Path | None, **query: Any) -> None:
-    """Show which files and row groups of the table at PATH a query reads, and by which evidence the rest is skipped.
-    This command reads no data. The bytes that it shows do not include snapshots, manifest lists and manifests, which
-    are read to plan the query."""
+    """Show which files and row groups of the table at PATH a query reads, and why the rest is skipped. This command
+    reads no data. The bytes that it shows do not include snapshots, manifest lists and manifests, which are read to
+    plan the query."""
     print_explanation(_scan(path, query).explain(), html, as_json=as_json)
 
 
