@@ -96,7 +96,7 @@ class _Scans:
 
     _scan: Scan
     _kept: pc.Expression | None
-    """A filter on values in the types of the dataset's schema. The predicate of the scan is applied, too."""
+    """A filter for values in the types of the dataset's schema. It applies in addition to the predicate of the scan."""
     last_metrics: ScanMetrics | None
     """The metrics of the iteration over rows that was started last. It also counts the reads that found the
     schema of the dataset, and the reads that decide whether the scan applies the filter."""
@@ -342,8 +342,8 @@ def _both(kept: pc.Expression | None, filter: pc.Expression | None) -> pc.Expres
 
 
 def _parted(filter: Where | None) -> tuple[pc.Expression | None, Predicate | None]:
-    """A filter as an expression of pyarrow, which is evaluated with values in the types of the schema, or as a
-    predicate, which the scan evaluates. The other one is None."""
+    """Returns a pair: the filter as an expression of pyarrow and None, or None and the filter as a predicate. An
+    expression is evaluated with values in the types of the schema. A predicate is evaluated by the scan."""
     if filter is None or isinstance(filter, pc.Expression):
         return filter, None
     return None, parse(filter)
@@ -356,8 +356,8 @@ def _joined(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 
 def _narrowed(columns: Any, names: Sequence[str], *, case_sensitive: bool) -> tuple[str | tuple[str, ...], ...]:
-    """Limits the columns of a scan to the columns in ``names``. ``columns`` has the names or the paths into structs
-    that were given to the scan. None means all columns. A path is kept if its first name is in ``names``."""
+    """Returns those of a scan's columns that are in ``names``. ``columns`` has the names or the paths into structs that
+    the caller gave to the scan. None means all columns. A path is kept if its first name is in ``names``."""
     if columns is None:
         return tuple((name,) for name in names)
     letters = str if case_sensitive else str.casefold
@@ -394,7 +394,8 @@ def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = 
 
 
 def _has_all(schema: pa.Schema, paths: Collection[Sequence[str]] | None) -> bool:
-    """Whether a schema has all columns of an expression. It is True if the columns are not known."""
+    """Whether a schema has all columns of an expression. The result is also True if the expression's columns are not
+    known (``paths`` is None)."""
     try:
         return all(path[0] in schema.names and resolve_column(path, schema) for path in paths or ())
     except InvalidQuery:
@@ -468,7 +469,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         """The files as fragments. A file is left out if indexes prove that no row matches the filter and the dataset's
         own predicate.
 
-        The fragments are pruned when they are read.
+        Stripes and row groups of a fragment are skipped when the fragment is read.
 
         Parameters
         ----------

@@ -149,7 +149,7 @@ class _Source:
     """Makes frames of a scan for Polars. An object of this class is also the callable for ``register_io_source``. The
     object is pickled together with its scan.
 
-    ``rows_at_once``: if the scan has a condition, at least this many rows are decoded at once."""
+    ``rows_at_once``: the least number of rows that are decoded at once if the scan has a condition."""
 
     def __init__(self, scan: Scan, rows_at_once: int) -> None:
         self.scan = scan
