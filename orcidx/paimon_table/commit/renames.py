@@ -32,8 +32,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    # The pattern does not match the temporary files of orcidx, because the uuid in their names has no dashes. There is
-    # no need to wait for them, because orcidx never replaces a snapshot.
+    # The pattern does not match the temporary files of orcidx, because the uuid in their names has no dashes. orcidx
+    # never replaces a snapshot, so there is no need to wait for its files.
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
     with suppress(OSError):  # the snapshot is read back later, which reports a failing disk

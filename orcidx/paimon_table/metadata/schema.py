@@ -188,7 +188,7 @@ def _parsed_schema(data: bytes) -> TableSchema:
 
 def _field(entry: Any) -> DataField:
     """Parses a field. An unknown type does not raise an error, so the table's other fields can still be read. The
-    unknown text or keyword is then the name of the field's type."""
+    field's type then has the unknown text or keyword as its name."""
     try:
         return parse_field(entry)
     except NestedTooDeep:

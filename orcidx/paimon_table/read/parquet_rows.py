@@ -110,8 +110,8 @@ def _opened(source: Source) -> Iterator[RangeReader]:
 
 
 def _column_bytes(source: Source, types: Mapping[str, DataType], kept: RowSelection) -> tuple[int, int, int]:
-    """Returns the stored bytes of the columns in all row groups and in the row groups with rows in ``kept``, and the
-    bytes of the footer that were read to find them."""
+    """Returns three numbers of bytes. The first is for the columns in all row groups, and the second for the columns in
+    the row groups with rows in ``kept``. The third is for the footer, which is read to compute the first two."""
     with _opened(source) as reader:
         parquet = _parquet_file(pa.PythonFile(ReaderFile(reader), mode="r"), types, kept)
         footer = reader.metrics.bytes_fetched
@@ -144,7 +144,7 @@ def _read_names(parquet: pyarrow.parquet.ParquetFile, types: Mapping[str, DataTy
 
 
 def _kept_groups(parquet: pyarrow.parquet.ParquetFile, kept: RowSelection) -> Iterator[tuple[int, int, RowSelection]]:
-    """Yields the number of each row group, its first row, and which of its rows are kept."""
+    """Yields, for each row group, its number, the number of its first row, and which of its rows are kept."""
     start = 0
     for group in range(parquet.num_row_groups):
         count = parquet.metadata.row_group(group).num_rows

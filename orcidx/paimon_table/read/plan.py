@@ -229,8 +229,9 @@ class TablePlan:
 def matching_manifests(
     manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """The manifests with a partition that can match. The other manifests can be left out, because they cannot delete a
-    file of these manifests. The entry that deletes a file has the same partition as the entry that adds the file.
+    """The manifests with a partition that can match. The other manifests can be left out. They cannot delete a file
+    that one of the returned manifests adds, because the entry that deletes a file has the same partition as the entry
+    that adds it.
 
     ``instants_as_stored``: whether the scan returns instants as they are stored in the files. If so, partition columns
     that contain instants are not used.

@@ -89,7 +89,7 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The columns of the totals that are partition columns, each with its only value in the file."""
+        """The partition columns that the totals use. Each of them has a single value in the file."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():

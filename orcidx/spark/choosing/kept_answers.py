@@ -23,7 +23,7 @@ __all__ = ["KeptAnswer", "KeptAnswers", "digest_of"]
 ANSWERS_BYTES = 4 << 20
 """Bytes of memory for results."""
 _CHOICE_BYTES = 2000
-"""The approximate memory of a ``Choice``, or of what is kept of an index, in bytes."""
+"""The approximate number of bytes of memory that a ``Choice`` takes. What is kept of each index takes about as much."""
 _EXPRESSION = re.compile(r'"exprId":\{[^{}]*\}')
 """The number that Catalyst gives an expression. The number differs in each query, so it is removed from the text. In a
 relation, names are enough to identify columns."""

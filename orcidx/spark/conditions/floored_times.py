@@ -45,7 +45,7 @@ def in_micros_of_columns(where: Predicate, schema: pa.Schema, unit: str, *, case
 
 def _whole_micros(leaf: Leaf, kind: pa.DataType) -> tuple[ExactTime | None, ...] | None:
     """The literals of a comparison with a timestamp column. The result is None if a literal has nanoseconds, or is not
-    a time of the column's kind. Binding raises the error about the latter."""
+    a time of the column's kind. Binding raises the error about a literal that is not such a time."""
     times = []
     for value in leaf.literals:
         try:

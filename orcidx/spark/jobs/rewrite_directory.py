@@ -289,7 +289,7 @@ class _Job:
             for members in _packed(folders[folder], target_bytes):
                 if len(members) == 1 and not any(
                     asked.values()
-                ):  # the file cannot be merged with another file, and nothing else is asked for
+                ):  # the file cannot be merged, and no other change is requested
                     fresh.append((members[0][0], members[0][1].size or 0))
                     continue
                 token = uuid.uuid4().hex

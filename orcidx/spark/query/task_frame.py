@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["frame_of_tasks", "sort_column"]
 
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
-"""The bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and its estimate for a number of a
-range."""
+"""The bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and the bytes that it assumes for each
+number of ``spark.range``."""
 
 
 def frame_of_tasks(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[TaskPart]) -> DataFrame:

@@ -70,9 +70,10 @@ def on_any_clock(
 
 
 def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
-    """Nanoseconds of a literal that is an instant for a column of local times, or a local time for a column of
-    instants. The result is None for a time of the column's own kind, for null, and for a value that is not a time.
-    Binding raises the error about a value that is not a time."""
+    """The nanoseconds of a literal that must be converted to the column's kind of time. Such a literal is an instant if
+    the column has local times, and a local time if the column has instants. The result is None for a time of the
+    column's own kind, for null, and for a value that is not a time. Binding raises the error about a value that is not
+    a time."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")

@@ -106,10 +106,10 @@ public class IndexedFilesRule extends Rule {
     return found;
   }
 
-  // Columns whose values are not those of the files' columns of the same name (partition columns, and the columns of
-  // survivors.misplaced), columns of text that is not compared by its bytes, names of options of the relation, the JVM's
-  // zone, whether types of partitions are inferred, and how many tasks run at a time. py4j would need twelve calls for
-  // these facts.
+  // Returns six facts as one text, because py4j would need twelve calls for them: the columns whose values are not
+  // those of the files' columns of the same name (partition columns, and the columns of survivors.misplaced), the
+  // columns of text that is not compared by its bytes, the names of the relation's options, the JVM's zone, whether
+  // types of partitions are inferred, and how many tasks run at a time.
   static String about(HadoopFsRelation files) {
     java.util.ArrayList other = new java.util.ArrayList(java.util.Arrays.asList(files.partitionSchema().fieldNames()));
     StructField[] fields = files.dataSchema().fields();
@@ -195,7 +195,7 @@ public class IndexedFilesRule extends Rule {
     return found;
   }
 
-  // The files of a scan.
+  // Returns the text of a scan's files when Python calls get().
   public static class Listing implements java.util.function.Supplier {
     final scala.collection.@SEQ@ directories;
 
