@@ -485,7 +485,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
-        for job in jobs:  # indexes=None: the plan used the indexes; using them again takes longer than reading a file
+        for job in jobs:  # indexes=None, as the plan used them; using them again takes longer than reading a file
             one = replace(self._scan, jobs=(job,), request=request, indexes=None)
             yield OrcFragment(one, self._schema, self._kept)
 

@@ -21,7 +21,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "branch": (("main", ""), "the table shows the rows of that branch; open the directory branch/branch-NAME"),
     "data-evolution.enabled": (("false",), "the columns of a row are spread over several files"),
     "chain-table.enabled": (("false",), _BRANCHES),
-    "query-auth.enabled": (("false",), "a catalog decides who may see which rows; read the table through it"),
+    "query-auth.enabled": (("false",), "a catalog decides who may see which rows; read the table through the catalog"),
     "scan.fallback-branch": ((), _BRANCHES),
     "scan.primary-branch": ((), _BRANCHES),
     "scan.fallback-snapshot-branch": ((), _BRANCHES),

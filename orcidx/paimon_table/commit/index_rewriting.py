@@ -322,7 +322,7 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
 
 def _note_left(error: BaseException, left: Sequence[str]) -> None:
     if left:
-        error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
+        error.add_note(f"remaining files; no snapshot names them unless another job uses them: {', '.join(left)}")
 
 
 def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:

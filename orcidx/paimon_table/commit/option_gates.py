@@ -47,11 +47,11 @@ GATES: dict[str, Gate] = {
     "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
     "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
     "data-evolution.enabled": Gate(
-        ALL, ("false",), "the columns of a row are spread over files; use Spark or pypaimon"
+        ALL, ("false",), "the columns of a row are spread over several files; use Spark or pypaimon"
     ),
     "chain-table.enabled": Gate(ALL, ("false",), f"chain tables have branches; {_JAVA}"),
     "query-auth.enabled": Gate(
-        ALL, ("false",), "a catalog decides who may see which rows; change the table through it"
+        ALL, ("false",), "a catalog decides who may see which rows; change the table through the catalog"
     ),
     "visibility-callback.enabled": Gate(ALL, ("false",), f"its callback would not be called; {_JAVA}"),
     "sequence.snapshot-ordering": Gate(ALL, ("false",), f"snapshots have sequence numbers; {_JAVA}"),
@@ -68,7 +68,7 @@ GATES: dict[str, Gate] = {
         for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")
     },
     **{
-        name: Gate(ALL, ("",), f"such fields are stored in files of their own; {_JAVA}")
+        name: Gate(ALL, ("",), f"the fields that this option names are stored in separate files; {_JAVA}")
         for name in ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
     },
     "changelog-producer": Gate(ROWS, ("none",), f"orcidx does not write a changelog; {_JAVA}"),
@@ -78,7 +78,7 @@ GATES: dict[str, Gate] = {
     "full-compaction.delta-commits": Gate(APPENDING, (), f"orcidx does not compact; {_JAVA}"),
     "partition.end-input-to-done": Gate(APPENDING, ("false",), f"orcidx does not mark partitions as done; {_JAVA}"),
     "bucket-function.type": Gate(APPENDING, ("default",), f"another function assigns rows to buckets; {_JAVA}"),
-    "rowkind.field": Gate(APPENDING, (), f"rows can be deletions; {_JAVA}"),
+    "rowkind.field": Gate(APPENDING, (), f"a column says whether a row is an insertion or a deletion; {_JAVA}"),
     "sequence.field": Gate(APPENDING, (), f"a column decides which of several rows is the newest; {_JAVA}"),
     "file.format": Gate(APPENDING, ("orc", "parquet"), f"orcidx writes only ORC and Parquet; {_JAVA}"),
     "file.format.per.level": Gate(APPENDING, ("",), f"orcidx writes one format; {_JAVA}"),
@@ -90,7 +90,7 @@ GATES: dict[str, Gate] = {
         APPENDING, ("false",), f"orcidx does not put the compression into file names; {_JAVA}"
     ),
     "write.sequence-number-init-mode": Gate(
-        APPENDING, ("scan",), f"orcidx starts sequence numbers by scanning; {_JAVA}"
+        APPENDING, ("scan",), f"orcidx finds the next sequence number only by scanning; {_JAVA}"
     ),
 }
 

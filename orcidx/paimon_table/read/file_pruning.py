@@ -173,7 +173,7 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     if data_type.root in TIMESTAMPS and high is not None and high % NANOS["ms"] == 0:
         high += NANOS["ms"] - 1  # some ORC writers cut maxima to whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
-        low = high = None  # a NaN may hide the other values
+        low = high = None  # a bound of NaN says nothing about the other values
     if low is not None and high is not None and high < low:
         kind = data_type.arrow_type
         least, most = (value_text(end, domain_of(kind), kind) for end in (low, high))

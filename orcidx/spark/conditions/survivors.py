@@ -377,7 +377,7 @@ def _ask_file_indexes(
         stored = stored_index(known, number, indexed)
         if stored is None:
             return None
-        stored = replace(stored, types=known.compared_types(stored.types, number))  # compares CHAR as CHAR
+        stored = replace(stored, types=known.compared_types(stored.types, number))  # CHAR instead of the index's STRING
         return question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:

@@ -215,7 +215,7 @@ def _rename(staged: Source, final: Source) -> None:
         elif not exists(final):
             raise _lost(staged, final)
         return
-    from orcidx.storage.fsspec_backend import filesystem_of  # imported only here, because this module imports fsspec
+    from orcidx.storage.fsspec_backend import filesystem_of  # imported late, because the module imports fsspec
 
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
     filesystem.invalidate_cache()  # a task wrote the file after this process had listed the directory
