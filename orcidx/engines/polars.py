@@ -238,8 +238,8 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema, nan: Literal["ieee", "largest"]) -> Any:
-    """Returns the part of a Polars predicate that orcidx can use for pruning. It is True if orcidx does not know the
-    form of the predicate."""
+    """Returns the part of a Polars predicate that orcidx can use for pruning. The result is the constant predicate True
+    if orcidx does not know the form of the Polars predicate."""
     import polars as pl
 
     try:

@@ -44,8 +44,9 @@ def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = No
 
     The scan is faster if at most half of the rows remain after the indexes are used. This share is estimated from some
     of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
-    share is estimated from a sample. The estimates read metadata, indexes and rows of local files. For files in a store
-    the result is True, without reading. ``metrics`` counts the reads of metadata and indexes.
+    share is estimated from a sample. The estimates read metadata, indexes and rows of local files. If the scan has a
+    condition and the files are in a store, the result is True, and nothing is read. Without a condition the result is
+    False. ``metrics`` counts the reads of metadata and indexes.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None

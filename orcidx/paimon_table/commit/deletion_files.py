@@ -77,8 +77,8 @@ def _vectors_of(state: TableState) -> dict[FilePlace, tuple[IndexEntry, Any]]:
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
-    """Reads an existing vector. Raises an error if the vector is damaged, because without it the deleted rows would be
-    visible again."""
+    """Reads an existing vector. Raises an error if the vector is damaged. If a damaged vector were left out, the
+    deleted rows would be visible again."""
     if entry.external_path is not None:
         raise Unsupported(
             f"orcidx cannot change index file {entry.name}, because it is outside the table; delete with Paimon's Java"

@@ -229,8 +229,8 @@ def _update_plan(
 
 
 def without_gone(found: Iterable[tuple[FilePlace, DeletionVector | None]]) -> dict[FilePlace, DeletionVector]:
-    """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If a file is
-    left out, the commit plans the delete again."""
+    """Returns the found rows by file, without the files that a compaction and an expiry have deleted. If a file is
+    missing in the result, the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 

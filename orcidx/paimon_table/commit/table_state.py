@@ -115,7 +115,7 @@ class TableState:
 
 
 def view_of(table: TableView, state: TableState) -> TableView:
-    """A view of the table at this state, for planning without reading the metadata again."""
+    """A view of the table in this state. With this view, a change is planned without reading the metadata again."""
     return TableView(
         table.files,
         None if state.document is None else snapshot_of(state.document),

@@ -93,8 +93,9 @@ class _Translator:
         return entry.is_same and not self._differs_in_file(kind) and not (self.is_orc and kind.contains("DATE"))
 
     def _has_old_day(self, leaf: Leaf) -> bool:
-        """Whether the leaf compares with a day before 1582-10-15. When orcidx tests a condition on an ORC file, it
-        converts such days of the file, so the leaf cannot be tested on the file."""
+        """Whether the leaf compares with a day before 1582-10-15. To test a condition on an ORC file, orcidx's reader
+        converts such days of the file to another calendar. The days of a table must not be converted, so the leaf
+        cannot be tested on the file."""
         bound = bind(leaf, self.schema, case_sensitive=self.case_sensitive).root
         if isinstance(bound, BoundLeaf):
             return any(day is not None and day < GREGORIAN_START for day in bound.literals)

@@ -1,8 +1,8 @@
 """Finds the data files that can contain a matching row, by their partition values, minima, maxima and null counts.
 
-``orcidx.pruning`` evaluates a predicate with statistics or indexes that say which rows may match. This module uses it
-for a list of files, as if each file were one row. So the results for the leaves of a predicate are combined in the same
-way as for rows."""
+``orcidx.pruning`` evaluates a predicate with statistics or indexes that say which rows may match. This module uses
+``orcidx.pruning`` for a list of files, as if each file were one row. So the results for the leaves of a predicate are
+combined in the same way as for rows."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Bounds:
 
 
 class FileBounds:
-    """Decides for each file of a list whether it may have rows for which a leaf is true. ``bounds_of`` returns the
-    bounds of a top-level column in file ``i``, or None."""
+    """Decides for each file of a list whether the file may have rows for which a leaf is true. ``bounds_of`` returns
+    the bounds of a top-level column in file ``i``, or None."""
 
     def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
         self.name = name
@@ -69,8 +69,8 @@ class FileBounds:
         self._bounds_of = bounds_of
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Returns which of the files in ``alive`` may have a row for which the leaf is true, and in which files it is
-        true for all rows. The result is None if the bounds prove nothing. See
+        """Returns which of the files in ``alive`` may have a row for which the leaf is true, and in which files the
+        leaf is true for all rows. The result is None if the bounds prove nothing. See
         ``orcidx.pruning.evaluate.Evidence.test``."""
         if len(leaf.path) != 1:
             return None

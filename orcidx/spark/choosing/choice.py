@@ -52,10 +52,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A choice with the data to carry it out. If Spark reads, this is the DataFrame ``frame``. If orcidx reads,
-    ``where`` is the predicate for pruning, and ``needed`` has the columns that are read. Spark tests ``condition`` and
-    ``keys`` afterwards. ``types`` has the types with which Spark reads the columns in ``needed``. If orcidx would read
-    one of these columns with another type, the choice ``instead`` is used."""
+    """A choice, and the data that are needed to carry it out. If Spark reads, this is the DataFrame ``frame``. If
+    orcidx reads, ``where`` is the predicate for pruning, and ``needed`` has the columns that are read. Spark tests
+    ``condition`` and ``keys`` afterwards. ``types`` has the types with which Spark reads the columns in ``needed``. If
+    orcidx would read one of these columns with another type, the choice ``instead`` is used."""
 
     choice: Choice
     frame: DataFrame | None = None

@@ -1,8 +1,8 @@
 """The rules that choose the engine of a query: tables of reasons against an engine, and the function ``decide``, which
 uses only facts that are passed to it.
 
-``engine_choice`` finds out the facts, cheap facts first. After each step it calls ``decide``, and then carries out the
-decision."""
+``engine_choice`` finds out the facts in several steps, and begins with the facts that take the least time. After each
+step it calls ``decide``, and then carries out the decision."""
 
 from __future__ import annotations
 

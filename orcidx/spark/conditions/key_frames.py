@@ -145,7 +145,7 @@ def _distinct_keys(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: i
 
 
 def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
-    """A predicate for skipping files. It is true for every row whose key columns all have one of their keys."""
+    """A predicate for skipping files. It is true for every row that has one of the wanted keys in each key column."""
     whole: Predicate = all_of(*(one.pruning for one in keys))
     return whole
 

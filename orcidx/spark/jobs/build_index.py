@@ -325,8 +325,8 @@ class _Job:
         return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
-        """The number of bytes to read of each file. This is the number that the last build with this spec has read. If
-        there is no such number for a file, it is estimated from the file's size."""
+        """Returns how many bytes a task will read of each file. This is the number of bytes that the last build with
+        this spec read. For a file without such a number, the result is estimated from the file's size."""
         known = self.store.catalogs.read(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
@@ -361,7 +361,7 @@ class _Job:
             raise missing
 
     def _raise_known(self, result: pa.Table) -> None:
-        """Raises the first error that an earlier run found in a file that has not changed since then."""
+        """Raises the first error that an earlier run recorded for a file, if that file has not changed since then."""
         failed = result.filter(pc.equal(result["status"], "error")).slice(0, 1).to_pylist()
         if failed:
             raise error_from(failed[0]["error"], self.store.root.name.rstrip("/") + "/" + failed[0]["path"])

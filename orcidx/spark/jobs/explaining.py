@@ -132,8 +132,8 @@ def explain(
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
-    """Moves the first readable file to the front of the files, because the schema of the first file is used. The files
-    after the readable file are not opened."""
+    """Returns the files, with the first readable file moved to the front, because the schema of the first file is used.
+    The files that come after it in ``sources`` are not opened."""
     for number, source in enumerate(sources[:PROBED_FILES]):
         try:
             with open_file(source):

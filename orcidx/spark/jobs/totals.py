@@ -146,7 +146,8 @@ class _Job:
         *,
         metrics: ScanMetrics,
     ) -> None:
-        """Adds the totals of the files in ``jobs`` in one Spark job. It is called like ``add_files``."""
+        """Adds the totals of the files in ``jobs`` in one Spark job. The arguments are the same as those of
+        ``add_files``."""
         bins: dict[int, list[FileJob]] = {}
         sizes = [job.source.size or 0 for job in jobs]
         for number, job in zip(weigh(sizes, self.slots, self.target_bytes), jobs):
