@@ -108,7 +108,8 @@ def test_nulls_of_other_csv_files(tmp_path, text, expected):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_nulls_of_csv_in_several_blocks(tmp_path):
-    """If columns that are not texts contain null words, the columns of texts are read separately."""
+    """If a column of numbers contains a null word such as NA, the columns of texts are read separately. In these
+    columns, only an empty value without quotes is null. The file is longer than one block."""
     rows = [("NA" if i % 7 == 0 else str(i), "" if i % 3 else '""') for i in range(200_000)]
     table = from_csv(tmp_path, "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
     assert table["a"].to_pylist() == [None if a == "NA" else int(a) for a, _ in rows]
@@ -172,7 +173,7 @@ def test_json_that_names_a_field_twice_is_refused(tmp_path):
 
 
 def test_two_columns_of_one_name_do_not_become_json(tmp_path):
-    """Such a conversion is refused, because it would lose one of the two columns."""
+    """The conversion to JSON is refused, because a JSON object would keep only one of two fields with the same name."""
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     nested = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for number, table in enumerate(
@@ -186,7 +187,8 @@ def test_two_columns_of_one_name_do_not_become_json(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_long_rows(tmp_path, suffix):
-    """Rows of more than 1 MiB are read. Rows of more than 16 MiB are refused, but not as damaged."""
+    """Rows of more than 1 MiB can be read. Rows of more than 16 MiB are refused as unsupported, and the error does not
+    say that the file is damaged."""
     for size, fits in ((3_000_000, True), (40_000_000, False)):
         table = pa.table({"s": ["a", "x" * size, "b"]})
         orcidx.write_table(table, tmp_path / "a.orc")
@@ -223,8 +225,8 @@ def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
     ],
 )
 def test_times_of_json_keep_their_zone(tmp_path, texts, kind, nested):
-    """Times with a zone are not read as local times of UTC. This also applies if other times of the column have no
-    zone."""
+    """Times with a zone become timestamps in UTC. If a column has times with a zone and times without one, it keeps its
+    texts."""
     rows = [{"r": {"l": [{"a": text}]}} if nested else {"a": text} for text in texts]
     found = from_json(tmp_path, [json.dumps(row) for row in rows])
     times = pc.struct_field(pc.list_flatten(pc.struct_field(found["r"], "l")), "a") if nested else found["a"]
@@ -242,7 +244,8 @@ def nanoseconds(text: str) -> int:
 
 
 def test_a_time_of_int96_outside_of_nanoseconds_is_an_error(tmp_path):
-    """The error is raised, because pyarrow would return a wrong time."""
+    """A time in the year 9999 does not fit into nanoseconds. The conversion to nanoseconds raises an error, because
+    pyarrow would return a wrong time."""
     day, last = datetime.datetime(2020, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
     for values in ([day, None, day], [day] * 70_000 + [last, None]):
         rows = pa.table({"t": pa.array(values, pa.timestamp("us")), "id": range(len(values))})
@@ -259,7 +262,8 @@ def test_a_time_of_int96_outside_of_nanoseconds_is_an_error(tmp_path):
 
 
 def test_times_that_python_lacks_become_json(tmp_path):
-    """The conversion raised ``OverflowError`` before."""
+    """Dates and times before year 1 or after year 9999 are converted to JSON. Earlier, this conversion raised
+    ``OverflowError``."""
     days = pa.array([2_932_897, -719_163, None], pa.int32()).cast(pa.date32())
     times = pa.array([253_402_300_800_000_000, 5, None], pa.int64()).cast(pa.timestamp("us"))
     nested = pa.StructArray.from_arrays([days, times], names=["d", "t"])

@@ -55,8 +55,8 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
 
 @pytest.mark.parametrize("how", [{"sort_by": "x"}, {"cluster_by": ["x"]}, {"merge": True, "sort_by": "x"}])
 def test_rows_that_are_encoded_anew_are_of_sound_values(tmp_path: Path, how: dict[str, Any]) -> None:
-    """Without this check, the statistics of the new file would include the wrong value, so the damage would no longer
-    be found."""
+    """Before rows are encoded again, their values are compared with the statistics of the source. Without this check,
+    the statistics of the new file would include the wrong value, so the damage could no longer be found."""
     sources = [tmp_path / "b.orc", damaged(tmp_path / "a.orc")] if how.get("merge") else damaged(tmp_path / "a.orc")
     if isinstance(sources, list):
         orcidx.write_table(pa.table({"x": [1.0]}), sources[0])

@@ -89,8 +89,8 @@ def test_only_bloom_filters_are_added(tmp_path: Path, verify: bool) -> None:
 
 
 def test_years_beyond_nanoseconds_are_encoded(tmp_path: Path) -> None:
-    """The stored values cannot be read in nanoseconds, so no indexes are made. The rows are encoded in the caller's
-    unit."""
+    """New indexes of kept streams are computed from values in nanoseconds. These years do not fit into nanoseconds, so
+    the rewrite encodes the rows again, in the caller's unit."""
     data = pa.table({"x": pa.array([0, 250_000_000_000_000_000], pa.timestamp("us"))})
     sources, target = two_writers(tmp_path, data), str(tmp_path / "new.orc")
     with pytest.raises(ValueOutOfRange):
@@ -103,7 +103,8 @@ def test_years_beyond_nanoseconds_are_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [None, "x"])
 def test_the_version_of_spark_in_a_file_of_another_writer(tmp_path: Path, order: str | None) -> None:
-    """Files of Spark have no digits below microseconds, but files of other writers can have them."""
+    """The metadata names a version of Spark, but another program wrote the file. Spark writes no digits below
+    microseconds. Other programs can write such digits, and the new indexes must include them."""
     source, target = str(tmp_path / "a.orc"), str(tmp_path / "b.orc")
     orcidx.write_table(TIMES, source, row_index_stride=1000, metadata={"org.apache.spark.version": "3.5.0"})
     orcidx.rewrite(source, target, bloom_filters=["x"], sort_by=order)
@@ -113,7 +114,7 @@ def test_the_version_of_spark_in_a_file_of_another_writer(tmp_path: Path, order:
 
 @pytest.mark.parametrize("rounding", ["truncate", "half_up"])
 def test_decimals_with_too_many_digits(tmp_path: Path, rounding: str) -> None:
-    """The type of the column has one digit less than its values."""
+    """The scale of the column's type is 2, but the stored values have three digits after the point."""
     numbers = [Decimal(i * 1000 + i % 1000).scaleb(-3) for i in range(ROWS)]
     data = pa.table({"x": pa.array(numbers, pa.decimal128(38, 3))})
     sources, target = two_writers(tmp_path, data, ("28263003", "28263002")), str(tmp_path / "new.orc")

@@ -43,8 +43,8 @@ def test_a_lookup_that_reads_more_is_told(stored: Path) -> None:
 
 
 def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
-    """Because the file is read at once, a lookup reads more only if the whole file is larger. The overlap depth is not
-    a cause."""
+    """A lookup in a small file reads the whole file. So the lookup reads more only because the file is larger, and the
+    note does not name the overlap depth."""
     rng = np.random.default_rng(2)
     table = pa.table({"id": np.arange(5000), "user": rng.integers(0, 500, 5000)})
     orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=1000)
@@ -56,7 +56,8 @@ def test_a_small_file_is_read_at_once_in_any_order(tmp_path: Path) -> None:
 
 
 def test_larger_stripes_take_more_requests(tmp_path: Path) -> None:
-    """A small stripe of a local file is read by one request."""
+    """A small stripe of a local file is read by one request. This rewrite makes a larger stripe, so a lookup takes
+    several requests, and the note says so."""
     rng = np.random.default_rng(2)
     table = pa.table({name: rng.random(300_000) for name in "abcdef"} | {"id": np.arange(300_000)})
     orcidx.write_table(table, tmp_path / "a.orc", stripe_size=256 << 10)
@@ -99,8 +100,8 @@ def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> 
 
 
 def test_merged_files_are_compared_together(stored: Path) -> None:
-    """A merged file is compared with its two overlapping sources together. It is worse than each of them, but not worse
-    than both."""
+    """A lookup in the merged file is compared with a lookup in both sources, because the keys of the sources overlap.
+    It reads more than a lookup in one source, but not more than a lookup in both, so there is no note."""
     other = stored.with_name("other.orc")
     orcidx.write_table(orcidx.read_table(stored), other, row_index_stride=5000, compression_block_size=4096)
     (one,) = orcidx.rewrite([stored, other], stored.with_name("m.orc"), merge=True, sort_by="id").files
@@ -108,7 +109,7 @@ def test_merged_files_are_compared_together(stored: Path) -> None:
 
 
 def test_remote_files_are_compared_as_local_files_are(stored: Path) -> None:
-    """The notes do not depend on the storage of the sources. The blocks that the comparison reads are cached."""
+    """A remote source gets the same notes as a local source. The blocks that the comparison reads are cached."""
     changes: dict[str, Any] = {"row_index_stride": 0, "stripe_size": 1 << 17}
     (local,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
     memory = fsspec.filesystem("memory")
@@ -195,8 +196,8 @@ def counted_lookups(path: Path, name: str, values: list[pa.Scalar]) -> tuple[flo
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_told_is_what_lookups_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """The estimates are compared with counted scans. These scans look up other values, so the numbers may differ a
-    little."""
+    """The bytes and requests that a rewrite estimates for lookups are compared with those that scans count. The scans
+    do not look up the values of the estimate, so the numbers may differ a little."""
     rng = np.random.default_rng(seed)
     table = random_table(rng, 50_000)
     source, target = tmp_path / "a.orc", tmp_path / "b.orc"

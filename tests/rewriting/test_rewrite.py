@@ -168,8 +168,8 @@ def test_merging_copies_stripes_and_merges_statistics(tmp_path):
 
 
 def test_files_of_two_writers_are_indexed_anew(tmp_path):
-    """If statistics and filters were copied, those of a writer that is not trusted would be trusted in the merged
-    file."""
+    """The merged file names orcidx as its writer. So the statistics and filters of pyarrow's file are not copied. If
+    they were copied, readers would trust them as if orcidx had computed them."""
     make(tmp_path / "a.orc", "orcidx", compression="zstd", bloom_filter_columns=["city"])
     make(tmp_path / "b.orc", "pyarrow", table(1), compression="zstd")
     sources = [tmp_path / "a.orc", tmp_path / "b.orc"]
@@ -225,7 +225,8 @@ def test_sorting(tmp_path, memory, keys):
 
 
 def test_a_sort_spills_into_the_temporary_directory(tmp_path, monkeypatch):
-    """By default, DuckDB uses the working directory, which may not be writable."""
+    """orcidx gives DuckDB a temporary directory for sorts that do not fit into memory. By default, DuckDB would use the
+    working directory, which may not be writable."""
     duckdb = pytest.importorskip("duckdb")
     connect = duckdb.connect
     given = []
@@ -273,7 +274,8 @@ def test_clustering_narrows_both_columns(tmp_path):
 
 
 def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
-    """Rare values get few of the bits, even if there are many of them, so that the frequent values are separated."""
+    """The order uses few bits for rare values, even if there are many distinct rare values. So enough bits remain to
+    separate the frequent values."""
     rng = np.random.default_rng(3)
     frequent = [rng.integers(0, 1000, 40_000) for _ in "ab"]
     rare = [rng.integers(1000, 10**9, 40_000) for _ in "ab"]
@@ -286,7 +288,8 @@ def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
 
 
 def test_filters_of_booleans_do_not_stop_a_rewrite(tmp_path):
-    """pyarrow writes bloom filters for every named column, also for booleans."""
+    """pyarrow writes a bloom filter for every named column, even for a column of booleans. orcidx can rewrite such a
+    file."""
     data = pa.table({"b": [True, False] * 50, "id": range(100), "s": [{"x": i} for i in range(100)]})
     orc.write_table(data, tmp_path / "a.orc", bloom_filter_columns=[1, 2, 3, 4])
     orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by=[("id", "descending")])
@@ -466,7 +469,8 @@ def test_to_a_url_and_from_bytes(tmp_path):
 
 
 def test_statistics_that_cannot_be_merged_are_left_out():
-    """If statistics of a type have only one of the two bounds, ORC Java skips all rows."""
+    """If one of the sources has no bounds, the merged statistics have no bounds. If they had only one of the two
+    bounds, ORC Java would skip all rows."""
     from orcidx.orc.kinds import TypeKind
     from orcidx.orc_writer.messages import blob, sint, uint
 
@@ -482,7 +486,8 @@ def test_statistics_that_cannot_be_merged_are_left_out():
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
-    """NaN comes before nulls, and equal rows keep their order. DuckDB itself sorts NaN first in descending order."""
+    """Sorts with little and with much memory return the same order. NaN comes after all numbers and before nulls, and
+    equal rows keep their order. In descending order, DuckDB alone would sort NaN first."""
     pytest.importorskip("duckdb")
     rng = np.random.default_rng(5)
     choices = [float("nan"), None, 0.0, -0.0, float("inf"), -float("inf"), 1.5, -2.0]
@@ -526,7 +531,8 @@ def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("root", ["int", "string"])
 def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, root: str) -> None:
-    """New indexes are made column by column. Such a file has only the root column, so its rows are encoded."""
+    """When files of two writers are merged, new indexes are made for the columns of a struct. These files have only a
+    root column, which is no struct, so their rows are encoded again."""
     rows = [1, None, 5] if root == "int" else ["a", None, "b"]
     paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
     for path in paths:
@@ -546,7 +552,8 @@ def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, 
 
 @pytest.mark.parametrize("is_null", [False, True])
 def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
-    """The union of a null struct is not a null union."""
+    """Rows with a null struct can be sorted, although the struct has no union. Rows are refused only if a struct that
+    is not null has a null union."""
     path, target = tmp_path / "u.orc", tmp_path / "sorted.orc"
     rows = [(3, (1,)), (1, None), (2, (None if is_null else "x",))]
     with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,s:struct<u:uniontype<int,string>>>") as writer:
@@ -562,7 +569,8 @@ def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
 
 
 def test_different_field_ids_are_not_merged(tmp_path: Path) -> None:
-    """Such files are refused, because all rows of the merged file would have the field ids of the first file."""
+    """Files with different field ids are refused, because all rows of the merged file would have the field ids of the
+    first file."""
     paths = []
     for number in ("1", "2"):
         fields = [pa.field("y", pa.int64(), metadata={"iceberg.id": number})]
@@ -593,8 +601,8 @@ def test_field_ids_are_not_lost(tmp_path: Path, order: str | None) -> None:
 
 
 def test_timestamps_of_spark_are_not_merged_with_numbers(tmp_path: Path) -> None:
-    """The two types are both bigint. Only an attribute marks the timestamps, and the merged file has the attributes of
-    the first file."""
+    """Spark stores timestamps without a zone as bigint, and only an attribute distinguishes them from numbers. The
+    merge is refused, because the merged file would have the attributes of the first file."""
     times = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.timestamp("us"))]))})
     numbers = pa.table({"in": pa.array([{"t": 5}], pa.struct([("t", pa.int64())]))})
     paths = [tmp_path / "a.orc", tmp_path / "b.orc"]
@@ -627,7 +635,8 @@ def test_files_of_different_partitions_are_not_merged(tmp_path: Path) -> None:
 
 
 def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp_path: Path) -> None:
-    """The source has filters of these columns, but the caller did not request filters of them."""
+    """The source has filters of columns that the schema leaves out. The rewrite drops these filters, and raises an
+    error only if the caller requests a filter of such a column."""
     data = pa.table({"a": [1, 2], "b": ["x", "y"], "in": pa.array([{"y": 1}, {"y": 2}])})
     source = make(tmp_path / "a.orc", data=data, bloom_filter_columns=["a", "b", "in.y"])
     schema = pa.schema([("a", pa.int64())])
@@ -639,7 +648,8 @@ def test_filters_of_columns_that_the_schema_leaves_out_do_not_stop_a_rewrite(tmp
 
 
 def test_columns_with_the_same_name(tmp_path: Path) -> None:
-    """For new filters, columns are read by their names. For the notes, they are compared by their names."""
+    """New bloom filters, and the notes about lookups, find columns by their names. A rewrite must also work if two
+    columns have the same name."""
     data = pa.Table.from_arrays([pa.array(range(3000)), pa.array(map(str, range(3000)))], names=["a", "a"])
     source = make(tmp_path / "a.orc", data=data)
     for options in ({"bloom_filters": ["*"]}, {"row_index_stride": 500}):
@@ -650,8 +660,8 @@ def test_columns_with_the_same_name(tmp_path: Path) -> None:
 
 
 def test_verifying_knows_the_forms_in_which_options_store_values(tmp_path: Path) -> None:
-    """CHAR is padded, and Spark's timestamps without a zone are numbers. The verification does not report this as an
-    error."""
+    """The options store some values in another form: CHAR is padded, and Spark's timestamps without a zone are numbers.
+    The verification does not report these forms as errors."""
     words, times = pa.array(["ab", None, "c d"]), pa.array([1, None, -3_000_000], pa.timestamp("us"))
     data = pa.table(
         {

@@ -101,7 +101,8 @@ def test_merged_and_in_place(s3):
 
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_a_dataset_is_completed_after_a_kill(s3, monkeypatch, dies):
-    """A file already has its final name. The call is killed before or after this file is added to the manifest."""
+    """The call is killed when its second file already has the final name, before or after this file is added to the
+    manifest. The next call completes the dataset."""
     options, _ = s3
     root = f"s3://{BUCKET}/set-{dies}"
     table = pa.table({"k": ["a", "b", "c"] * 1000, "v": range(3000)})

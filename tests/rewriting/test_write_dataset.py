@@ -1,5 +1,5 @@
-"""``orcidx.write_dataset``: all readers return the partitions, files have similar sizes, and a repeated call completes
-a killed call."""
+"""``orcidx.write_dataset``: all readers return the partitions, and files have similar sizes. If a call was killed, the
+next call completes the dataset."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ LATE = [
 
 @pytest.mark.parametrize("values", LATE, ids=lambda value: str(value.type))
 def test_years_that_have_no_text(tmp_path, values):
-    """The error is ``ValueOutOfRange``, not Python's ``OverflowError``."""
+    """A partition value before year 1 or after year 9999 raises ``ValueOutOfRange``, not Python's ``OverflowError``."""
     with pytest.raises(orcidx.errors.ValueOutOfRange, match="before year 1 or after year 9999") as caught:
         orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
     assert caught.value.column == "k"
@@ -150,7 +150,7 @@ def test_a_second_call_writes_nothing(tmp_path):
 @pytest.mark.parametrize("after", [1, 3, 5])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_call_that_is_killed_is_completed(tmp_path, monkeypatch, after, when):
-    """The call is killed between two files, or between a file and the manifest."""
+    """The call is killed between two files, or between a file and the manifest. The next call completes the dataset."""
     calls = 0
     right = OrcWriter.close
 
@@ -199,7 +199,8 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
 
 
 def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch):
-    """The manifest names every file. If it were written after each of 10,000 files, that would be 5 GB in total."""
+    """The manifest names every file. If the manifest were written after each of 10,000 files, 5 GB would be written in
+    total."""
     puts, put = [], Folder.put
 
     def counted(self, name, data):
@@ -291,7 +292,7 @@ def test_partitions_keep_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_path):
-    """A second call writes again or raises an error. It does not return without writing."""
+    """A second call without ``job`` adds or replaces files, or raises an error. It never returns without writing."""
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     given = {"partition_by": "p"}
     first = orcidx.write_dataset(rows, tmp_path, **given)
@@ -312,7 +313,7 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
 
 
 def test_files_of_hive_are_replaced_too(tmp_path):
-    """Files of Hive have no suffix. They are replaced too, because a scan reads them."""
+    """Files of Hive have no suffix. An overwrite replaces these files too, because a scan reads them."""
     for name in ("000000_0", "x.ORC"):
         orcidx.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
     (tmp_path / "notes.txt").write_text("kept")
@@ -376,7 +377,7 @@ def test_a_finished_overwrite_keeps_files_that_were_added_later(tmp_path, monkey
 
 
 def _killed_after_one_file(tmp_path, monkeypatch, rows):
-    """A call of the job "j" that is killed between two files, before any old file is deleted."""
+    """Calls the job "j". The call is killed after its first file, before any old file is deleted."""
     right = OrcWriter.close
 
     def close(self):
@@ -390,7 +391,8 @@ def _killed_after_one_file(tmp_path, monkeypatch, rows):
 
 
 def test_a_resumed_overwrite_keeps_files_that_were_added_meanwhile(tmp_path, monkeypatch):
-    """The second call planned again, so it deleted the files that other jobs had added after the first call."""
+    """The first call of the job is killed. The second call must not delete files that another job added after the first
+    call. Earlier, the second call deleted these files, because it planned again."""
     new, added = pa.table({"id": [7]}), pa.table({"id": [8]})
     orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
     _killed_after_one_file(tmp_path, monkeypatch, new)
