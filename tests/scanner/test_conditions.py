@@ -1,5 +1,5 @@
-"""Scans with conditions. Predicates on many encodings and densities are compared with pyarrow, with each short cut on
-and off. Other tests count the work of a scan."""
+"""Scans with conditions. Predicates on columns with different encodings, and with few or many matching rows, are
+compared with pyarrow. Each short cut is tested on and off. Other tests count the work of a scan."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
     values = [value for value in column.to_pylist() if value is not None and value == value]
 
     def one() -> Any:
-        """Returns a value of the column, or a neighbour of one."""
+        """Returns a value of the column, or a value next to it."""
         value = values[int(rng.integers(len(values)))]
         return BESIDE.get(type(value), lambda value: value)(value) if rng.random() < 0.3 else value
 
@@ -156,7 +156,7 @@ def a_predicate(rng: np.random.Generator, table: pa.Table, leaves: int) -> tuple
 
 
 def bits(table: pa.Table) -> pa.Table:
-    """Returns the table with its doubles as bits, so that NaN equals itself, and -0.0 and 0.0 differ."""
+    """Returns the table with its floating-point columns as bits, so that NaN equals itself, and -0.0 and 0.0 differ."""
     for place, name in enumerate(table.column_names):
         if pa.types.is_floating(table.schema.field(name).type):
             table = table.set_column(place, name, table[name].combine_chunks().view(pa.int64()))

@@ -111,7 +111,7 @@ def test_a_condition_of_no_column(tmp_path: Path, rng: np.random.Generator) -> N
 
 
 def test_the_name_of_the_file(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Conditions on the file path also work with ``count_rows``."""
+    """``count_rows`` and ``to_table`` find the same rows if the condition is on the file path."""
     table = sound(tmp_path, rng)
     for where, rows in (
         ("length(file_path) > 1000", 0),
@@ -127,7 +127,8 @@ def test_the_name_of_the_file(tmp_path: Path, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_partition_by_a_day_that_python_lacks(tmp_path: Path, *, indexed: bool) -> None:
-    """Python has no dates before the year 1. Such values raised ``OverflowError``."""
+    """Python has no dates before the year 1. A directory with such a date in its name raised ``OverflowError``
+    earlier."""
     for day in ("0000-12-31", "2020-01-01"):
         (tmp_path / f"d={day}").mkdir()
         orcidx.write_table(pa.table({"id": [1, 2]}), tmp_path / f"d={day}" / "x.orc")

@@ -154,8 +154,8 @@ def test_any_number_of_threads(path: str, table: pa.Table, query: dict[str, Any]
 
 
 def test_batches_that_turn_out_too_large(path: str, table: pa.Table) -> None:
-    """Later rows are larger than the first rows. So batches that were decoded ahead are too large, and are read again
-    in halves."""
+    """Later rows are larger than the first rows. So batches that were decoded ahead are larger than ``batch_bytes``,
+    and each of them is read again in halves."""
     for batch_bytes in (9000, 20_000):
         first = outcome(path, 1, batch_bytes=batch_bytes)
         assert pa.Table.from_batches(first[0]).equals(table)
@@ -181,7 +181,8 @@ def test_examples(golden_orc: Path) -> None:
     ids=["all", "a column alone", "nearly all match", "first few match, then all"],
 )
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
-    """An error is raised in the order of the rows. It is the error that a single thread would find first."""
+    """Threads decode later rows ahead, but the error that is raised is the one that a single thread would find
+    first."""
     data = Path(path).read_bytes()
     random = np.random.default_rng(seed)
     failures = 0
@@ -239,7 +240,8 @@ def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file descriptor is closed only when no thread reads from it."""
+    """``close`` waits for the threads that decode ahead. A file descriptor is closed only when no thread reads from
+    it."""
     pa.set_cpu_count(2)
     begun, go_on, order = threading.Event(), threading.Event(), []
     caller = threading.current_thread()
@@ -271,7 +273,8 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first error is that of the earlier rows, even if its column is later."""
+    """The columns ``text`` and ``list`` fail at row 400, and ``key`` fails at row 500. The scan returns 400 rows and
+    raises the error of ``text``, although ``key`` is the first column."""
     read = ColumnCursor.read
 
     def failing(cursor: ColumnCursor, start: int, *arguments: Any) -> pa.Array:
@@ -287,7 +290,8 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
 
 
 class Asked:
-    """Counts the requests to other threads to decompress chunks, and stores the cursors of these columns."""
+    """Counts how often other threads are asked to decompress chunks, and stores the cursors of the columns that have
+    these chunks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -311,7 +315,8 @@ class Asked:
 
 @pytest.mark.parametrize("name", ["text", "struct"])
 def test_chunks_of_a_column_alone_are_decompressed_ahead(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Threads that decode no column decompress the next chunks for the threads that decode one."""
+    """If a scan reads one column, threads that decode nothing decompress the next chunks for the threads that decode
+    it."""
     asked = Asked(monkeypatch)
     for batch_size in (100, 400):
         same_for_all(path, columns=[name], batch_size=batch_size)

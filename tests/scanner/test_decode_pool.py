@@ -21,8 +21,8 @@ def cpus():
 
 
 def test_the_pool_may_be_resized_by_another_thread_at_any_time(cpus):
-    """The pool may be shut down after a thread got it and before this thread starts tasks. No RuntimeError is
-    raised."""
+    """A thread may get the pool, and another thread may shut the pool down before the first thread starts its tasks. No
+    RuntimeError is raised."""
     end, failures = threading.Event(), []
 
     def work(size):
@@ -77,7 +77,7 @@ def test_tasks_run_here_when_the_interpreter_takes_no_more(monkeypatch, cpus):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork, as in this test")
 def test_orcidx_imports_without_fork():
-    """Windows has no ``os.register_at_fork``."""
+    """orcidx can be imported on Windows, which has no ``os.register_at_fork``."""
     script = """
 import os
 del os.register_at_fork, os.fork

@@ -1,5 +1,5 @@
-"""Compares the example files of Apache ORC with their expected rows. They are read forwards, and from every row
-group."""
+"""Compares the example files of Apache ORC with their expected rows. The files are read from the first row on, and from
+the start of every row group."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def floats(column: pa.ChunkedArray) -> list[Any]:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_any_row_range_reads_like_the_whole(name: str, golden_orc: Path) -> None:
-    """Reads from the start of every row group to the end, by its positions. The last row group is read first."""
+    """Reads seven rows from the start of each row group, by the positions of the row index. The last row group is read
+    first."""
     with orcidx.open(golden_orc / name) as f:
         whole = f.read(timestamp_unit="us")
         starts = [start for start in row_group_starts(f) if start < f.num_rows]

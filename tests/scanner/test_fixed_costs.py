@@ -1,4 +1,4 @@
-"""Counts the Python calls, reads and plans of a file and of a column, in addition to decoding the values."""
+"""Counts the Python calls, reads and plans that a file and a column need in addition to the decoding of values."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
-    """Returns the number of Python calls for each further file of a known schema. Each file is read for the first
-    time."""
+    """Returns the number of Python calls for each file after the first one. All files have the same schema, and each
+    file is read for the first time."""
     paths = sorted(map(str, folder.iterdir()))
     call(paths[:2])  # for work that a process does only once, such as imports
     forget_metadata()
@@ -79,8 +79,8 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
 
 
 def test_options_are_changed_once() -> None:
-    """If options are changed twice in the same way within a short time, the results are the same object. 1 and True are
-    different values."""
+    """If options are changed twice in the same way within a short time, ``override`` returns the same object. The
+    values 1 and True are different changes."""
     options = orcidx.ReadOptions()
     changed = options.override(batch_size=7)
     assert changed is options.override(batch_size=7)
@@ -105,7 +105,7 @@ def test_options_are_changed_once() -> None:
 
 
 def test_keys_of_options_follow_their_values() -> None:
-    """The key is stored in the object. It must not be copied to an object with other values."""
+    """An object with options stores its key. The key must not be copied to an object with other values."""
     options = orcidx.ReadOptions(batch_size=5, decimal_zero_precision=[38, 4])
     assert options.key == orcidx.ReadOptions(batch_size=5, decimal_zero_precision=(38, 4)).key
     changed = options.override(batch_size=6), replace(options, batch_size=6), options.override(strict_index=True)
@@ -146,9 +146,9 @@ def test_python_calls_of_a_column(tmp_path: Path) -> None:
 
 
 def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
-    """One call decodes a column of 300,000 rows. The lookup of a key reads one of 30 row groups. On Python 3.11 these
-    take 61 calls in 20 modules and 494 calls in 72 modules. Earlier versions took 388 and 1,188 calls. The limits may
-    only be lowered."""
+    """One call decodes a column of 300,000 rows. The lookup of a key reads one of 30 row groups. On Python 3.11 the
+    column takes 61 calls in 20 modules, and the lookup 494 calls in 72 modules. Earlier versions took 388 and 1,188
+    calls. The limits may only be lowered."""
     path = str(tmp_path / "keys.orc")
     keys = np.random.default_rng(1).integers(0, 1 << 40, 300_000)
     orcidx.write_table(pa.table({"k": keys, "v": keys / 4}), path, compression="zstd")
@@ -169,7 +169,7 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
 
 def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
     """The file is sorted, and its metadata is cached. Statistics are evaluated only once, and the file is opened only
-    once. One row group at the upper end of the range is decoded. On Python 3.11 this takes 473 calls. An earlier
+    once. One row group at the upper end of the range is decoded. On Python 3.11 the sum takes 473 calls. An earlier
     version took 654 calls."""
     path = str(tmp_path / "sorted.orc")
     numbers = np.arange(300_000)
@@ -226,7 +226,8 @@ def test_what_does_not_depend_on_a_predicate_is_planned_once(folder: Path, monke
 
 
 def test_equal_literals_of_other_types_are_other_questions(folder: Path) -> None:
-    """1, 1.0 and True are equal in Python. A plan that is cached for one of them must not be used for the others."""
+    """1, 1.0 and True are equal in Python. A plan that is cached for one of these literals must not be used for the
+    other two."""
     with orcidx.open(folder / "00.orc") as file:
         assert file.scan(where=col("key") == 1).count_rows() == 1
         with pytest.raises(InvalidQuery):

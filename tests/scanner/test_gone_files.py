@@ -1,5 +1,5 @@
-"""Files are listed, and are deleted before a scan reads them. Explain and report name them, and a read raises an
-error."""
+"""Files that are listed, but deleted before a scan reads them. ``explain`` and ``report`` name these files, and a read
+raises an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ READS: dict[str, Any] = {
 @pytest.mark.parametrize("gone", [0, 1])
 @pytest.mark.parametrize("read", READS)
 def test_a_read_says_which_file_is_gone(tmp_path: Path, read: str, gone: int) -> None:
-    """The error is ``FileGone``. A plain FileNotFoundError would mean that the caller named the file."""
+    """A read of a deleted file raises ``FileGone``. A plain ``FileNotFoundError`` would mean that the caller named a
+    file that does not exist."""
     folder = written(tmp_path / "d")
     scan = orcidx.scan(folder)
     (folder / f"{gone}.orc").unlink()

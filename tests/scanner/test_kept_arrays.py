@@ -81,7 +81,8 @@ def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("at", [0, 1, 1022, 1023, 1024, 2047, 2999])
 def test_one_string_of_another_length_among_equal_ones(at: int, kind: pa.DataType) -> None:
-    """Strings of equal length are copied like numbers. A string of another length among them must be detected."""
+    """If all strings have the same length, they are copied like numbers. The loop must detect one string of another
+    length among them."""
     texts = ["abcd"] * 3000
     texts[at] = "other"
     array, mask = pa.array(texts, kind), np.arange(3000) % 5 != 3
@@ -90,7 +91,7 @@ def test_one_string_of_another_length_among_equal_ones(at: int, kind: pa.DataTyp
 
 
 def copied(array: pa.Array) -> pa.Array:
-    """Returns a copy with its own mutable buffers, such as those of a reader."""
+    """Returns a copy of the array with its own mutable buffers, such as those that a reader makes."""
     buffers = []
     for one in array.buffers():
         mine = None if one is None else pa.allocate_buffer(one.size)
@@ -161,7 +162,7 @@ def test_strings_that_do_not_fit() -> None:
 
 
 def test_how_kept_rows_lie(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers, first runs and ends of matching rows are compared with NumPy's results."""
+    """The numbers, runs and limits of the matching rows are compared with NumPy's results."""
     for _ in range(ROUNDS * 10):
         mask = mask_of(rng, int(rng.choice([0, 1, 7, 8, 31, 32, 33, 64, 300])))
         monkeypatch.setattr(kept_arrays, "ENABLED", True)
@@ -194,8 +195,8 @@ def test_rows_that_are_not_there() -> None:
 
 
 def test_row_numbers_are_complete_before_other_threads_see_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other threads may see the row numbers only after they were written. If not, they would copy wrong rows of other
-    columns."""
+    """Other threads may see the row numbers only after all of them were written. If other threads saw them earlier,
+    they would copy wrong rows of other columns."""
     kept = KeptRows(np.arange(100) % 3 == 0)
     keep_rows = kept_values.keep_rows
 

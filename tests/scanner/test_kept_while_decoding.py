@@ -1,5 +1,5 @@
-"""Columns that are filtered while they are decoded. Rows and batches are the same as with pyarrow's filter, with one
-thread and with two, and if this filter or the compiled loops are turned off."""
+"""Columns that are filtered while they are decoded. The rows are the same as with pyarrow's filter, and the batches are
+the same with one thread and with two. The tests also turn off this way of filtering, and the compiled loops."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_random_conditions_keep_the_same_rows(
 
 
 def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
-    """A damaged value raises an error even if the condition drops its row, as in a read of all rows."""
+    """A damaged value raises an error even if the condition drops its row. A read of all rows raises the same error."""
     rows = 50_000
     numbers = pa.array(np.arange(rows) % 90).cast(pa.decimal128(38, 0)).cast(pa.decimal128(4, 0))
     path = tmp_path / "rows.orc"
@@ -134,7 +134,7 @@ def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_what_falls_claims_memory_too(tmp_path: Path) -> None:
-    """Rows that a condition drops also count towards the limit of a batch's bytes."""
+    """Rows that a condition drops are decoded too, so they also count towards the limit of a batch's bytes."""
     rows = 60_000
     table = pa.table({"asked": np.arange(rows) % 3, "x": np.arange(rows), "y": np.arange(rows) * 2.0})
     path = tmp_path / "rows.orc"

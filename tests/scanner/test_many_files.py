@@ -130,8 +130,8 @@ def test_a_partition_stands_before_a_column_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
-    """A path of one name, such as ``("text",)``, and the name itself both mean the partition column. This also applies
-    to a single file. Engines and totals pass paths."""
+    """A path of one name, such as ``("text",)``, and the name ``"text"`` both mean the partition column, also for a
+    single file. Engines and aggregations pass paths."""
     for number in range(files):
         write(tmp_path / f"text=other/day={number}" / "a.orc", 0, 2)
     table = orcidx.scan(tmp_path, [("day",), "id", ("text",)], where="id = 1").to_table()
@@ -422,7 +422,8 @@ def test_rows_are_named_by_arrays_whatever_texts_become(tmp_path, strings):
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("with_index", [False, True])
 def test_a_partition_column_replaces_a_struct_and_its_fields(tmp_path, with_index, files):
-    """In a directory with one file, ``columns`` returned the field of the struct in the file."""
+    """The partition column ``s`` replaces the struct ``s`` of the files, so there is no column ``s.x``. Earlier, a scan
+    of a directory with one file returned the field of the struct."""
     for number in range(files):
         (tmp_path / f"s={number}").mkdir()
         table = pa.table({"s": [{"x": 10}, {"x": 11}], "n": [1, 2]})

@@ -1,5 +1,5 @@
 """``OrcFile.may_contain`` returns True for every stored value, and False if an index proves that a value is absent. The
-amount of its work is limited."""
+work of a call is limited."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_every_stored_value_may_be_there(stored: bytes, column: str) -> None:
 
 @pytest.mark.parametrize(("column", "odd"), [("shuffled", 1), ("text", 1), ("amount", 1), ("day", 1), ("few", 1)])
 def test_absent_keys_are_denied(stored: bytes, column: str, odd: int) -> None:
-    """Bloom filters rule out most of 2,000 odd numbers. A dictionary rules out all of them."""
+    """The tested columns have only even numbers, or texts with even numbers. Bloom filters rule out most of the odd
+    numbers, and a dictionary rules out all of them."""
     numbers = np.arange(odd, 100 if column == "few" else ROWS, 2)
     keys: Any = {
         "text": lambda: [f"k{number:05}" for number in numbers],
@@ -169,8 +170,8 @@ def test_a_paimon_index_rules_keys_out(stored: bytes) -> None:
 
 
 def test_keys_of_several_hashes_and_of_none() -> None:
-    """A filter may contain a decimal in one of two forms, so the decimal has several hashes. A decimal with more digits
-    than the scale has no hash, because no stored value is equal to it."""
+    """A bloom filter may contain one of two forms of a decimal, so a key of this type has several hashes. A key with
+    more digits than the scale has no hash, because no stored value is equal to it."""
     out = io.BytesIO()
     values = pa.array([decimal.Decimal(n) for n in range(0, 1000, 2)], pa.decimal128(12, 2))
     pyarrow.orc.write_table(pa.table({"d": values}), out, bloom_filter_columns=[1], bloom_filter_fpp=0.001)

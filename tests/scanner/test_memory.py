@@ -1,4 +1,5 @@
-"""The number of bytes that a scan holds at a time. The stripe is many times larger."""
+"""The number of bytes that a scan holds at a time is limited, although the stripe is many times larger than this
+limit."""
 
 import io
 from collections import Counter
@@ -66,7 +67,7 @@ def test_a_large_stripe_is_held_in_pieces(stripe: bytes, local: bool, monkeypatc
 def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
     stripe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces are fetched ahead if they fit into a quarter of the budget."""
+    """The next pieces of the streams are fetched ahead if they fit into a quarter of the budget."""
     waits: Counter[str] = Counter()
     ahead = stripe_streams.Ahead.start
 

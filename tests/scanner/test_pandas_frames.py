@@ -127,7 +127,7 @@ def test_parts_of_a_frame(tmp_path: Path) -> None:
 
 
 def test_copies_keep_what_all_sources_say(tmp_path: Path) -> None:
-    """A rewrite keeps user metadata unless the values of the sources differ. A conversion keeps the schema's
+    """A rewrite keeps user metadata unless the sources have different values of it. A conversion keeps the schema's
     metadata."""
     given = pd.DataFrame({"a": [1, 2]}, index=pd.Index([5, 6], name="k"))
     paths = [str(tmp_path / name) for name in ("a.orc", "b.orc")]

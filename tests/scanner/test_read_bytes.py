@@ -1,5 +1,5 @@
-"""In random scans, three numbers of bytes are consistent: those that a scan reads, those that ``explain()`` plans, and
-those of a scan that uses no indexes. Each number is at most the next one, apart from small reads such as headers."""
+"""Random scans: a scan reads at most the bytes that ``explain()`` plans, and ``explain()`` plans at most the bytes that
+a scan without indexes reads. Small reads, such as headers of chunks, are not compared."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ROWS = 24_000
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Writes files with small chunks, with large chunks, and without compression. Each has several stripes of few row
-    groups. The last file has one stripe with all row groups."""
+    """Writes a file with small chunks, one with large chunks, and two without compression. The first three files have
+    several stripes of few row groups. The last file has one stripe with all row groups."""
     folder = tmp_path_factory.mktemp("bytes")
     rng = np.random.default_rng(1)
     table = pa.table(
@@ -86,7 +86,8 @@ def random_query(rng: np.random.Generator) -> tuple[list[str], Any, bool]:
 
 
 def are_all_proved(told: orcidx.Explanation) -> bool:
-    """Whether evidence proves all rows that are kept. Then no column waits for a filter."""
+    """Whether statistics and indexes prove that all rows that are read match the condition. Then no column is read only
+    after filtering."""
     stripes = [stripe for file in told.files for stripe in file.stripes]
     return all(stripe.proved_rows == stripe.kept_rows for stripe in stripes)
 
@@ -105,7 +106,7 @@ def of_data(ranges: list[tuple[int, int]], sections: list[tuple[int, int]]) -> i
 @pytest.mark.parametrize("number", range(SCANS))
 def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Generator, number: int) -> None:
     """If no column is read after filtering, a scan of remote storage reads exactly the planned bytes. A scan of a local
-    file also reads the headers of chunks."""
+    file reads the headers of chunks in addition."""
     rng = np.random.default_rng([number, int(rng.integers(1 << 30))])
     path = files[number % len(files)]
     columns, where, waits = random_query(rng)
@@ -143,7 +144,8 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
 
 
 def test_skipped_stripes_are_counted_by_the_columns_that_are_read(files: list[Path]) -> None:
-    """The bytes of skipped stripes are those of the columns that are read, not those of all columns."""
+    """For a skipped stripe, ``explain()`` counts only the bytes of the columns that the scan reads, not those of all
+    columns."""
     with orcidx.open(files[0]) as file:
         told = file.scan(["id"], "id = 77").explain()
         whole = file.scan(["id"]).explain()
@@ -174,8 +176,8 @@ QUERIES: dict[str, tuple[list[str], Any]] = {
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("name", QUERIES)
 def test_an_explanation_says_what_is_read(files: list[Path], name: str, number: int) -> None:
-    """No column of these scans is read after filtering. The explanation does not change when the tail and the indexes
-    are cached."""
+    """``explain()`` gives the bytes that a scan reads. No column of these scans is read after filtering. The
+    explanation does not change when the tail and the indexes are cached."""
     columns, where = QUERIES[name]
     path, options = files[number], orcidx.ReadOptions(use_threads=False, merge_gap=0)
     forget_metadata()
@@ -218,7 +220,8 @@ def test_the_text_says_whether_the_number_is_exact(files: list[Path]) -> None:
 
 
 def test_remote_scans_do_not_read_columns_of_a_proved_condition(files: list[Path]) -> None:
-    """The columns were fetched, although no row was tested."""
+    """The statistics prove that all rows match the condition, so the scan must not fetch the column of the condition.
+    Earlier, it fetched this column."""
     for path in files:
         with orcidx.open(path) as file:
             sections = data_sections(file)
@@ -233,7 +236,8 @@ def test_remote_scans_do_not_read_columns_of_a_proved_condition(files: list[Path
 
 
 def test_a_remote_file_in_one_request_is_counted_once(tmp_path: Path) -> None:
-    """The request for the tail returns the whole file, but the data was counted again."""
+    """The request for the tail returns the whole small file. Earlier, ``explain()`` counted the bytes of the data
+    again."""
     memory = pytest.importorskip("fsspec").filesystem("memory")
     options = orcidx.ReadOptions(use_threads=False, merge_gap=0)
     for rows in (100, 2000, 20_000):
@@ -260,7 +264,8 @@ def test_explanations_of_a_remote_file_are_equal(files: list[Path]) -> None:
 
 
 def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_path: Path) -> None:
-    """The tail that was read for the schema is counted by the first scan, although it is cached then."""
+    """If the schema is requested before the first scan, the tail is read then and cached. The first scan counts this
+    read, and later scans do not."""
     forget_metadata()
     without = pass_of(orcidx.scan(files[0], where="id = -1"))
     assert without[0] == 1
@@ -286,7 +291,7 @@ def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_pat
 
 
 def read_calls(call: Callable[[], Any]) -> int:
-    """Returns how many bytes the process reads with system calls during ``call``."""
+    """Returns how many bytes ``call`` reads with system calls of this process."""
     counts = Path("/proc/self/io")
     if not counts.exists():
         pytest.skip("the system has no /proc/self/io")
@@ -320,7 +325,8 @@ def test_reads_of_a_small_file_are_counted(tmp_path: Path, rows: int, where: str
 
 
 def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
-    """The tail of a file may be read first, because statistics may rule out the file."""
+    """A scan of several small files counts all bytes that the process reads. The tail of a file may be read before the
+    rest, because statistics may rule out the file."""
     rng = np.random.default_rng(1)
     for number in range(6):
         table = pa.table({"id": number * 1000 + rng.permutation(1000), "x": rng.random((1000, 4)).tolist()})
@@ -335,8 +341,8 @@ def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [500, 5000])
 def test_reads_of_many_small_files_are_explained(tmp_path: Path, rows: int) -> None:
-    """The explanation counted each file once. It said "by one read each", but the scan read fewer or more
-    bytes."""
+    """``explain()`` gives the bytes that a scan of several small files reads. Earlier, it counted each file once and
+    said "by one read each", but the scan read fewer or more bytes."""
     rng = np.random.default_rng(1)
     for number in range(6):
         table = pa.table({"id": number * rows + rng.permutation(rows), "x": rng.random(rows)})

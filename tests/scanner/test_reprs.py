@@ -1,5 +1,5 @@
-"""The text that a notebook or prompt shows for files, scans, tables and statistics is short. Their contents are
-escaped."""
+"""The text that a notebook or prompt shows for files, scans, tables and statistics is short. Special characters in
+their contents are escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files with two names, replaced files, changed settings of the process, and texts in directory names."""
+"""Results stay right if a file has two names, if a file is replaced, if settings of the process change, and if
+directory names contain special texts."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def test_a_file_is_read_as_often_as_it_is_named(tmp_path: Path) -> None:
 
 
 def test_changes_within_a_second_and_a_size(tmp_path: Path) -> None:
-    """Caches identify files by their time in nanoseconds. An open file detects that it was replaced."""
+    """A file is replaced several times within a second by a file of the same size. Each read returns the new rows,
+    because caches identify files by their time in nanoseconds. A file that is open raises an error."""
     path = tmp_path / "a.orc"
     sizes = set()
     for value in range(1, 9):

@@ -1,4 +1,4 @@
-"""Small files are read without being opened. The results are the same as those of files that are opened one by one."""
+"""Small files are read without being opened. The results are the same as if each file were opened."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pass_of(scan: orcidx.Scan) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
-    """Returns the result of ``call`` if every file is opened."""
+    """Makes scans open every file, and returns the result of ``call``."""
     with monkeypatch.context() as patch:
         patch.setattr(file_queue.SmallFiles, "take", lambda *_: None)
         forget_metadata()
@@ -157,8 +157,8 @@ def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_pat
 
 
 def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) -> None:
-    """A split names the stripes of its file. If a split names all stripes, the file is read without being opened. Tasks
-    of Spark read such splits."""
+    """A split names the stripes of its file. If a split names all of these stripes, the file is read without being
+    opened. Spark's tasks read splits of whole files in this way."""
     path = str(tmp_path / "a.orc")
     with orcidx.OrcWriter(path, table_of(0).schema) as writer:
         for number in range(3):
@@ -187,8 +187,8 @@ def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_damaged_byte_is_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: Any) -> None:
-    """The second of two similar files has a flipped byte, or is truncated. The error is the same as that of files that
-    are opened."""
+    """The second of two similar files has a flipped byte, or is truncated. A scan raises the same error, or returns the
+    same rows, as if the files were opened."""
     for number in range(2):
         orc.write_table(table_of(number), tmp_path / f"{number}.orc", compression="zstd")
     paths = sorted(map(str, tmp_path.iterdir()))

@@ -1,5 +1,5 @@
-"""Small stripes that one call decodes. Arrays and errors are the same as with column readers. Column readers always
-decode the columns that are not plain."""
+"""One call decodes a small stripe. Arrays and errors are the same as with column readers. Columns of types that are not
+plain, such as lists, are always decoded by column readers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def written(table: pa.Table, writer: str, **options: Any) -> bytes:
 
 
 class Ways:
-    """Reads with column readers, and with one call. ``taken`` is how often the one call returned arrays."""
+    """Reads a file with column readers, and with one call for each stripe. ``taken`` counts the calls that returned
+    arrays."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -88,8 +89,8 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 
 
 def damage(ways: Ways, rng: np.random.Generator, data: bytes) -> None:
-    """Changes one of sixty bytes in the data of the only stripe, and reads the file. For each byte, both ways return
-    the same rows or raise the same error."""
+    """Changes one byte in the data of the only stripe, and reads the file. This is repeated for sixty bytes. For each
+    byte, both ways return the same rows or raise the same error."""
     stripe = orcidx.open(data).stripes[0]
     start = stripe.offset + stripe.index_length
     damaged = 0
@@ -261,8 +262,9 @@ def test_columns_of_a_file_come_with_one_read_each(
 def test_threads_share_a_stripe_of_bytes_that_is_large(
     ways: Ways, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is given as bytes is in memory, even if it is large. If its stripe is large and has a column that is
-    not plain, readers decode all columns."""
+    """If the only stripe is small, one call decodes all columns. If it is large, several calls decode it, because a
+    file that is given as bytes is in memory. If the large stripe also has a column that is not plain, readers decode
+    all columns."""
     for module in ("small_stripes", "decode_pool"):
         monkeypatch.setattr(f"orcidx.scanner.{module}.thread_count", lambda *, use_threads: 2)
     table = columns(rng, nulls=True)
@@ -322,8 +324,8 @@ def test_a_file_that_changes_is_told_by_the_readers(ways: Ways, tmp_path: Path) 
 
 @pytest.mark.usefixtures("by_column")
 def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path: Path) -> None:
-    """For a table, the limit is the bytes of several batches. A table has few chunks, and all its rows must fit into
-    memory in any case."""
+    """One call decodes a stripe only if its rows fit into one batch. For a table, the limit is the bytes of four
+    batches, because a table has few chunks, and all its rows must fit into memory in any case."""
     table = pa.table({f"c{i}": pa.array(np.arange(2000) * 0.37) for i in range(4)})
     path = tmp_path / "a.orc"
     path.write_bytes(written(table, "pyarrow"))
@@ -343,8 +345,8 @@ def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path:
 
 @pytest.mark.usefixtures("by_column")
 def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None:
-    """If the columns or the number of rows exceed a limit, column readers decode the stripe. Before that, nothing is
-    read that they would read again."""
+    """If the bytes of the columns or the number of rows exceed a limit, column readers decode the stripe. In that case,
+    the attempt to decode the stripe in one call reads nothing that is then read again."""
     ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
     path = tmp_path / "a.orc"
     random = np.random.default_rng(5).bytes
@@ -372,7 +374,7 @@ MANY = PLAIN_ROWS + 5_000
 
 
 def many(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
-    """Returns many rows of each type of fixed width."""
+    """Returns many rows with one column of each type of fixed width."""
     made = {
         "short": pa.array(rng.integers(-(1 << 15), 1 << 15, MANY), pa.int16()),
         "int": pa.array(np.arange(MANY) // 700, pa.int32()),
@@ -437,8 +439,8 @@ def test_many_rows_take_the_same_reads_as_column_readers(
 
 
 def test_damage_of_many_rows_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generator, tmp_path: Path) -> None:
-    """The damage is in the first or the third byte of a stream, or in another byte. The first three bytes are the
-    header of a chunk."""
+    """One byte is damaged: the first or the third byte of a stream, or any other byte of the data. The first three
+    bytes of a stream are the header of a chunk."""
     data = written(many(rng, nulls=True).select(["int", "byte", "bool", "date"]), "pyarrow", compression="zstd")
     reader = orcidx.open(data).reader
     start = reader.stripes[0].offset + reader.stripes[0].index_length

@@ -1,5 +1,5 @@
-"""The batches of a span are returned after the next span is filtered. They are returned in order, and before an error
-is raised. They are the same for any number of threads."""
+"""While a span is filtered, threads decode the other columns of the span before it. Batches are returned in order, and
+before an error is raised. They are the same for any number of threads."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def plan_of(length: int, may: RowSelection, alive: RowSelection) -> SpanPlan:
 
 
 def test_rows_that_nobody_wants_are_not_walked_span_by_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work must not depend on the number of rows that are not selected. Here a billion of them precede five
-    selected rows."""
+    """The work must not depend on the number of rows that are not selected. Here, a billion such rows precede the first
+    five selected rows."""
     length, first = 3 * 10**9, 10**9 + 7
     may = RowSelection.from_runs([(first, first + 5), (first + 10**9, first + 10**9 + 1)], length)
     calls = []

@@ -1,5 +1,5 @@
-"""All splits together have the rows of the scan. They can be sent as pickle or JSON. A split of a changed file raises
-an error."""
+"""All splits together return the rows of the scan. A split can be sent as pickle or JSON. A split of a file that has
+changed since raises an error."""
 
 import json
 import os
@@ -178,8 +178,8 @@ def leaves(data, path=()):
 
 
 def test_any_value_anywhere_is_refused_or_means_something(paths):
-    """A split comes from another process. For any content, it returns a result, or raises an error that says what is
-    wrong."""
+    """A split comes from another process. Each value of its JSON is replaced by values of other types and sizes. The
+    changed split returns a result, or raises an error that says what is wrong."""
     root, files = paths
     scan = orcidx.scan(root, ["id", "part"], "id >= 3 AND text = 'v3'", selection={files[0]: [1, 3, 14]})
     whole = json.loads(scan.splits()[0].to_json())

@@ -70,8 +70,8 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Made:
-    """Records the ``StripesTogether`` that scans make, and the maximum number of stripes that are begun and not
-    finished."""
+    """Records the ``StripesTogether`` objects that scans make, and the maximum number of stripes that are begun but not
+    finished at the same time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[StripesTogether] = []
@@ -93,7 +93,7 @@ Outcome = tuple[list[pa.RecordBatch], str, dict[str, Any]]
 
 def outcome(path: str, threads: int, *, rows: int = 1, for_table: bool = True, **options: Any) -> Outcome:
     """Returns the batches of a scan, the error that ended the scan, and its counters. If ``for_table`` is True, the
-    batches are those for a table. If it is False, they are those for an engine that takes all batches."""
+    scan makes the batches of a table. If it is False, the scan makes batches for an engine that takes all of them."""
     options = {**AMPLE, **options}
     pa.set_cpu_count(threads)
     forget_metadata()
@@ -187,7 +187,7 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
 
 
 def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> None:
-    """The error is the one that a single thread finds first. All rows before it are returned."""
+    """The scan raises the error that a single thread finds first. All rows before this error are returned."""
     data = Path(path).read_bytes()
     failures = 0
     for _ in range(25):
@@ -219,7 +219,8 @@ def test_rows_before_an_error_in_a_later_stripe(path: str, monkeypatch: pytest.M
 
 
 def test_a_decision_that_fails(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of a decision is raised after the rows of the earlier stripes were returned."""
+    """If the decision about the rows of a stripe fails, the error is raised after the rows of the earlier stripes were
+    returned."""
     decide = FilePruner.decide
 
     def failing(pruner: FilePruner, stripe: int) -> Any:
@@ -286,7 +287,8 @@ def test_results_for_an_engine_fit_into_the_memory(path: str, table: pa.Table, m
 
 
 def test_a_slow_caller_of_batches_holds_one_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No later stripe is begun if batches are taken one by one, or if there is a limit."""
+    """If batches are taken one by one, or if there is a limit, the scan reads one stripe after the other. The same is
+    true without threads, and with little memory."""
     made = Made(monkeypatch)
     pa.set_cpu_count(2)
     with orcidx.open(path) as file:

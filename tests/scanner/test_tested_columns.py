@@ -1,5 +1,5 @@
-"""Columns of a predicate that are tested while they are decoded. The tests check which columns these are, and that the
-rows are the same as with arrays."""
+"""Columns of a predicate that are tested while they are decoded. The tests check which columns are tested in this way,
+and that the rows are the same as if arrays were made and then tested."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest buffer has one byte for each row."""
+    """The largest buffer of such a scan has one byte for each row. An array of the column's numbers would need eight
+    bytes for each row."""
     sizes: list[int] = []
     allocate = base.allocate
 

@@ -160,7 +160,8 @@ def test_columns_of_directories_and_missing_ones_sort(tmp_path) -> None:
 
 
 def test_times_that_are_cut_to_a_unit_tie(tmp_path) -> None:
-    """10.9 ms and 10.1 ms are both read as 10 ms. So the other key decides, and 10.9 ms can be first."""
+    """10.9 ms and 10.1 ms are both read as 10 ms, so they are equal keys. The second key decides, and 10.9 ms can come
+    first."""
     nanos = pa.array([10_900_000, 10_100_000, 11_000_000, -1_000_900_000], pa.timestamp("ns"))
     table = pa.table({"t": pa.chunked_array([nanos] * 500), "id": np.arange(2000)})
     orcidx.write_table(table, tmp_path / "a.orc", row_index_stride=100)
