@@ -84,7 +84,8 @@ def test_a_nan_of_csv_is_no_null(tmp_path):
 @pytest.mark.parametrize("beside", [None, [1.5], ["NULL"]])
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_null_texts_come_back_from_csv(tmp_path, texts, beside, suffix):
-    """A null text does not become an empty text. A row is not lost if its only column is null."""
+    """A table is converted to CSV or TSV and back. Null texts do not become empty texts, and a row is not lost if its
+    only column is null."""
     table = pa.table({"s": pa.array(texts, pa.string())} | ({"b": beside * len(texts)} if beside else {}))
     orcidx.write_table(table, tmp_path / "a.orc")
     convert(tmp_path / "a.orc", tmp_path / f"a.{suffix}")
@@ -123,7 +124,7 @@ def test_a_given_type_with_null_words_in_csv(tmp_path):
 
 
 def test_random_csv_columns_keep_their_values(tmp_path):
-    """Each value is stored as its text, or as a number that is equal to it."""
+    """Each text of a CSV column remains this text, or becomes a number or boolean that is equal to it."""
     seeded = random.Random(7)
     kinds = [
         lambda: str(seeded.randrange(-(10**18), 10**18)),

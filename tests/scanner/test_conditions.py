@@ -110,7 +110,7 @@ BESIDE: dict[type, Any] = {
 
 
 def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
-    """Returns a leaf and pyarrow's result for it, a boolean array with nulls."""
+    """Returns a leaf, which is a comparison of one column, and pyarrow's result for it, a boolean array with nulls."""
     name = str(rng.choice([name for name in table.column_names if name != KEPT]))
     column = table[name].combine_chunks()
 

@@ -55,7 +55,7 @@ COMPARISONS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, ">=": pc.greater
 
 
 def condition(rng: np.random.Generator, table: pa.Table, depth: int = 2) -> tuple[str, Any]:
-    """Returns a condition as text, and its result by pyarrow's functions over the table."""
+    """Returns a condition as text, and the result that pyarrow's functions compute for it on the table."""
     if depth and rng.random() < 0.4:
         (one, first), (other, second) = (condition(rng, table, depth - 1) for _ in range(2))
         word, joined = [("AND", pc.and_kleene), ("OR", pc.or_kleene)][int(rng.integers(2))]

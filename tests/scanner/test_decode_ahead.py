@@ -198,7 +198,8 @@ def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: 
 
 
 class Begun:
-    """Counts the spans that are begun in all stripes, and the maximum of the bytes that spans ahead reserve."""
+    """Counts the spans that are begun in all stripes, and records the maximum of the bytes that are reserved for spans
+    that are decoded ahead."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spans = 0
@@ -259,8 +260,8 @@ def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch)
         next(batches)
         next(batches)
         monkeypatch.setattr(ColumnCursor, "read", slow)
-        # The caller waits until another thread begins a column. If no thread begins one, the caller reads the next
-        # batch.
+        # The caller waits until another thread begins a column. If no thread begins a column, the caller reads the
+        # next batch.
         for _ in range(3):
             if begun.wait(0.2):
                 break

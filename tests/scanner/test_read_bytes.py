@@ -124,7 +124,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(far) as file:
         rows = file.scan(columns, where, use_threads=False).to_table()
     counted = of_data(far.ranges, sections)
-    evidence = told.files[0].index_bytes  # dictionaries that are tested are part of the data
+    evidence = told.files[0].index_bytes  # these include dictionaries, which are read from the data
     assert counted <= planned + evidence
     asks_dictionary = where is not None and "word" in {leaf.column for leaf in leaves(where)}
     waits = waits and not are_all_proved(told)

@@ -1,4 +1,4 @@
-"""Short arrays of every Arrow type, and of layouts that are nested in each other."""
+"""Short arrays of every Arrow type, and of dictionaries, runs and views that are nested in each other."""
 
 from __future__ import annotations
 

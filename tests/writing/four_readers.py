@@ -73,7 +73,7 @@ def group_starts(data: bytes) -> list[int]:
 
 def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with_pyorc: bool = True) -> None:
     """Checks the rows that orcidx and pyorc return after a seek. ``starts`` has the first rows of row groups. From each
-    of them, orcidx reads up to three rows, and pyorc reads one row."""
+    of these rows, orcidx reads up to three rows, and pyorc reads one row."""
     with orcidx.open(data) as file:
         for start in starts:
             stop = min(start + 3, len(expected))
@@ -86,8 +86,8 @@ def check_seeks(data: bytes, expected: list[str], starts: Sequence[int], *, with
 
 
 def seekable(data: bytes) -> bool:
-    """Whether ORC C++ can skip rows of the file. In a text column without values, it cannot skip rows, not even in its
-    own files."""
+    """Whether ORC C++ can skip rows of the file. It cannot skip rows if a stripe has a text column without values, not
+    even in files that it wrote."""
     texts = {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
     with orcidx.open(data) as file:
         columns = [stripe_statistics(file.tail, node) for node in file._reader.root.walk() if node.kind in texts]
@@ -143,7 +143,7 @@ def pyorc_predicate(leaf: Leaf, type_: Any) -> Any:
 
 
 class Checker:
-    """Checks tables, and counts the checks. Without ``java``, it uses the other three readers."""
+    """Checks tables, and counts the checks. Without ``java``, only orcidx, pyarrow and pyorc read the files."""
 
     def __init__(self, java: OrcJava | None) -> None:
         self.java = java
@@ -155,7 +155,7 @@ class Checker:
         self.check_file(written(table, **options), table, rng, predicates)
 
     def check_file(self, data: bytes, table: pa.Table, rng: np.random.Generator, predicates: int = 6) -> None:
-        """Checks that all readers read these rows from the file. Any writer may have written it."""
+        """Checks that all readers read the rows of ``table`` from the file. Any writer may have written the file."""
         expected = arrow_rows(table)
         check_whole(data, expected)
         starts = group_starts(data)

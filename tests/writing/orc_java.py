@@ -1,4 +1,5 @@
-"""Reads many files with ORC Java in Spark's JVM. Janino compiles ``OrcRows.java``, which contains the loops."""
+"""Reads many files with ORC Java in Spark's JVM. ``OrcRows.java`` contains the loops over the rows. It is compiled by
+Janino, which is part of Spark."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class OrcJava:
         self._arguments = spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
 
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
-        """Returns the rows of each request: ``all``, ``seek`` or ``where`` (see ``OrcRows.java``). Raises
-        ``AssertionError`` if Java cannot read the file."""
+        """Returns a list of rows for each of ``questions``: ``all``, ``seek`` or ``where`` (see ``OrcRows.java``).
+        Raises ``AssertionError`` if Java cannot read the file."""
         from py4j.protocol import Py4JJavaError  # not at the top, because most readers work without Spark
 
         source, target = self.folder / "file.orc", self.folder / "rows.txt"

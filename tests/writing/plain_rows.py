@@ -34,7 +34,8 @@ def arrow_rows(table: pa.Table) -> list[str]:
 
 
 def plain(array: Any) -> list[str]:
-    """Returns the text of each value. A type that ORC does not have gets the text of the type in which it is stored."""
+    """Returns the text of each value. If ORC does not have the type of the array, the values get the text of the type
+    in which ORC stores them."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     kind = array.type
@@ -123,8 +124,8 @@ def _float(number: float, bits: int) -> str:
 
 
 def java_rows(rows: list[str]) -> list[str]:
-    """Converts rows to those of ORC Java. If a batch has only zeros, Java returns the first value for all rows, so -0.0
-    becomes 0."""
+    """Converts rows to the rows that ORC Java returns. If a batch has only zeros, Java returns the first of them for
+    all rows, so a -0.0 may become 0. Therefore every -0.0 is replaced by 0."""
     return [row.replace(MINUS_ZERO, "0") for row in rows]
 
 
@@ -146,7 +147,7 @@ class Nanoseconds(ORCConverter):
 
     @staticmethod
     def to_orc(obj: Any, timezone: Any) -> tuple[int, int]:
-        """Converts a literal in nanoseconds."""
+        """Converts a literal in nanoseconds to seconds and nanoseconds."""
         return divmod(obj, 10**9)
 
 
@@ -184,7 +185,7 @@ def open_pyorc(data: bytes, predicate: Any = None) -> pyorc.Reader:
 
 
 def pyorc_row(reader: pyorc.Reader) -> Callable[[Any], str]:
-    """Returns a function that converts a row to a line."""
+    """Returns a function that converts a row of pyorc to a line of text."""
     columns = [_pyorc(reader.schema[name]) for name in reader.schema.fields]
 
     def line(row: Sequence[Any]) -> str:

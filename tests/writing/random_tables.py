@@ -22,7 +22,8 @@ FAR = 9_000_000_000
 
 
 def integers(rng: Rng, n: int, bits: int, *, signed: bool = True) -> np.ndarray:
-    """Returns integers in a random one of the forms that the encoder distinguishes."""
+    """Returns random integers in one of eight forms: equal, random, sorted, falling, repeated, with outliers, few
+    distinct and small. The encoder treats these forms differently."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     dtype = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
     form = rng.integers(8)
@@ -180,7 +181,7 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     items = random_array(rng, int(bounds[-1]), depth - 1)
     if form == "map":
-        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # of type string even without items
+        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # a string type even without items
         return pa.MapArray.from_arrays(pa.array(bounds.astype(np.int32)), keys, items, mask=holes)
     if form == "list_view":
         starts = rng.permutation(n)  # the values of rows are in any order
@@ -278,7 +279,7 @@ def _near(rng: Rng, kind: str, value: Any) -> Any:
 
 
 def java_question(leaf: Leaf, kind: str) -> str:
-    """Returns the leaf as a text for ``OrcRows.java``."""
+    """Returns the leaf as a line of text that ``OrcRows.java`` can evaluate."""
     op = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.IN: "in", Op.BETWEEN: "between", Op.IS_NULL: "null"}[leaf.op]
     literals = [_java_literal(value, kind) for value in leaf.literals]
     return "\t".join(("where", leaf.path[0], ("!" if leaf.negated else "") + op, kind, *literals))

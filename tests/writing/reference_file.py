@@ -23,7 +23,7 @@ BOOLEAN, BYTE, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP, LIST, MAP, STRUCT, UNIO
 )  # fmt: skip
 VARCHAR, CHAR, INSTANT = 16, 17, 18
 SEQUENCES = (2, 3, 4, 15)
-"""Types whose runs may continue across row groups if they are a sequence (decision 0041)."""
+"""Types whose runs may continue across row groups if the values are a sequence (decision 0041)."""
 BITS, RUNS, BYTES = 2, 1, 0
 """How many numbers a position has in addition to its byte offset."""
 TYPED = {BOOLEAN: 5, FLOAT: 3, DOUBLE: 3, STRING: 4, VARCHAR: 4, CHAR: 4, BINARY: 8, DECIMAL: 6, 15: 7, TIMESTAMP: 9}
@@ -43,7 +43,8 @@ class ReferenceStripe:
 
 
 class ReferenceFile:
-    """A file. ``kinds`` has the kinds of the columns, by id. ``check`` checks all rules."""
+    """A file that is read without code of orcidx. ``kinds`` has the kind of each column, by its id. ``check`` checks
+    all rules."""
 
     def __init__(self, data: bytes) -> None:
         end = len(data) - 1 - data[-1]
@@ -150,7 +151,8 @@ class ReferenceFile:
         assert all(0 < size <= self.block for size in sizes[-1:])
 
     def _positioned(self, stripe: ReferenceStripe, column: int, kind: int) -> list[tuple[int, int]]:
-        """Returns (stream, count of the numbers after the byte offset), in the order of the positions."""
+        """Returns a pair for each stream that has positions, in the order of the positions. The second element of a
+        pair says how many numbers follow the byte offset in a position."""
         if kind == BOOLEAN:
             own = [(DATA, BITS)]
         elif kind in (FLOAT, DOUBLE):
@@ -215,7 +217,7 @@ class ReferenceFile:
     def _check_values(
         self, stripe: ReferenceStripe, column: int, kind: int, key: int, offset: int, more: list[int], count: int
     ) -> None:
-        """Checks that the stream has ``count`` values from here to its end."""
+        """Checks that the stream has ``count`` values from this position to its end."""
         raw = self._plain(stripe.streams[column, key])[offset:]
         if kind in (FLOAT, DOUBLE):
             assert len(raw) == count * (4 if kind == FLOAT else 8)

@@ -1,4 +1,5 @@
-"""Views, runs and dictionaries in lists, structs and unions, and how much of them is encoded at once."""
+"""Views, run-end encoded arrays and dictionaries can be written, also inside lists, structs and unions. They are
+encoded in slices of limited size."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def test_lists_without_elements_of_nested_extensions():
 
 
 def test_lists_of_the_size_0():
-    """pyarrow's ``from_arrays`` refuses the size 0, so these columns were refused if their elements need another
-    layout."""
+    """Lists of the fixed size 0 can be written. Earlier, they were refused if their elements had to be converted to
+    another layout, because pyarrow's ``from_arrays`` refuses the size 0."""
     valid = pa.py_buffer(bytes([0b101]))
     for values in (
         pa.array([], pa.string_view()),
@@ -89,7 +90,7 @@ def test_what_an_array_comes_to():
         "dictionary of long texts": (pa.DictionaryArray.from_arrays([0] * 20_000, thousand), 20_160_000),
         "dictionary of even texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array(["x" * 90, "x" * 110])),
-            90_000 * (100 + 4),  # computed from the mean: no row has four times as much
+            90_000 * (100 + 4),  # the mean is used: no text is four times as long
         ),
         "dictionary of uneven texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array([*["x"] * 99, "x" * 1000])),
@@ -108,8 +109,8 @@ def test_what_an_array_comes_to():
 
 @pytest.mark.parametrize("kind", ["views", "dictionary", "runs", "nested dictionary", "skewed"])
 def test_slices_are_neither_large_nor_single_rows(monkeypatch, kind):
-    """A slice of views has the buffers of the whole array. If its size were computed from these buffers, it would be
-    written row by row."""
+    """A slice of a string-view array has the buffers of the whole array. If its size were computed from these buffers,
+    the array would be written row by row."""
     rows = 40_000
     texts = [f"a text that is not short at all {i % 5000:06d}" * 12 for i in range(rows)]
     array = {

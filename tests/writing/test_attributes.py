@@ -1,5 +1,5 @@
-"""A read converts attributes of ORC types to Arrow field metadata. A write does the reverse, so no attribute is
-lost."""
+"""When a file is read, attributes of ORC types become Arrow field metadata. When a table is written, field metadata
+becomes attributes again, so no attribute is lost."""
 
 from __future__ import annotations
 
@@ -115,8 +115,9 @@ def test_marked_timestamps_stay_bigints_of_spark():
 
 
 def test_an_extension_type_is_no_claim_to_arrow():
-    """pyarrow passes attributes on. If an attribute had Arrow's own key, and the storage did not match the extension
-    type, no library could import the table."""
+    """The name of an extension type is stored under a key of orcidx, not of Arrow. pyarrow returns attributes as field
+    metadata. With Arrow's own key, no library could import the table if the storage did not match the extension
+    type."""
     data = written(pa.table({"u": pa.array([uuid.UUID(int=7).bytes], pa.uuid())}))
     for table in (orc.read_table(io.BytesIO(data)), orcidx.open(data).read()):
         assert table.schema.field("u").metadata[b"orcidx.extension"] == b"arrow.uuid"

@@ -59,8 +59,9 @@ def test_the_same_bytes_as_plain(rng: np.random.Generator, kind: str, distinct: 
     "lengths", [1, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, (0, 31), (1, 32), (0, 63), (9, 64)]
 )
 def test_short_texts_lie_in_slots(rng: np.random.Generator, lengths: int | tuple[int, int], nulls: bool) -> None:
-    """If all texts have the same length, they are used in place. Other texts are copied to slots. The tests cover
-    bounds, bytes that are not letters, both ends of the dictionary, and slices of a larger dictionary."""
+    """If all texts have the same length, they are used in place. Other short texts are copied to slots of equal size.
+    The tests cover the shortest and longest texts, bytes that are not letters, both ends of the dictionary, and slices
+    of a larger dictionary."""
     least, most = lengths if isinstance(lengths, tuple) else (lengths, lengths)
     alphabet = np.frombuffer(b"\x00\x01ABCabcz~\x7f", np.uint8)
     texts = [alphabet[rng.integers(0, len(alphabet), k)].tobytes() for k in rng.integers(least, most + 1, 5_003)]

@@ -1,5 +1,5 @@
-"""Every Arrow type in every function returns the original value, or raises an error of orcidx. No other error is
-raised."""
+"""Functions that write, read or convert tables are called with every Arrow type. Each call returns the original values,
+or raises an error of orcidx. No other error is raised."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
 
 @contextmanager
 def ours(entry: str) -> Iterator[None]:
-    """Fails if an error is not an error of orcidx."""
+    """Runs a block, and fails if the block raises an error that is not an error of orcidx."""
     try:
         yield
     except orcidx.OrcidxError:

@@ -117,14 +117,14 @@ def of_pyarrow(rng: np.random.Generator, rows: int) -> pa.Table:
     """Returns a table of types that pyarrow can write. The first column has row numbers."""
     values = table(rng, rows, "some", 100).select(["int32", "int64", "double", "string"])
     days = pa.array(rng.integers(-9000, 20_000, rows).astype(np.int32), mask=rng.random(rows) < 0.2).cast(pa.date32())
-    # These days are the same in both calendars.
+    # These days are after 1582, so they are the same in the hybrid and the proleptic calendar.
     return values.add_column(0, "row", pa.array(range(rows))).append_column("date", days)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pyspark leaves sockets open
 def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
-    """Rewrites patch positions, add filters to files of other writers, and copy stripes. Each reader reads the new file
+    """Rewrites patch positions, add bloom filters to files of pyarrow, and copy stripes. Each reader reads the new file
     as a whole, from row groups, and with predicates. Spark also reads it with pushed filters."""
     checker = Checker(orc_java)
     for seed, how in enumerate(PATCHED):
@@ -149,7 +149,8 @@ def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
 
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
 def test_unions(orc_java, rng, mode):
-    """orcidx and Java return the tags of unions, and pyorc does not."""
+    """orcidx and ORC Java return the tag of each union value. pyorc does not return tags, so this test does not use
+    pyorc."""
     rows = 700
     tags = rng.integers(0, 3, rows).astype(np.int8)
     codes = pa.array(np.array([5, 0, 9], np.int8)[tags])
@@ -183,7 +184,8 @@ def test_unions(orc_java, rng, mode):
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
 def test_row_groups_without_values_at_the_end(orc_java, codec):
-    """Java seeks to the start of row groups that it does not read. In Java's own uncompressed files, this fails."""
+    """Java seeks to the start of each row group that a predicate does not exclude. This also works if a column has no
+    values in the last row groups. In uncompressed files that Java wrote, it fails."""
     rows = 400
     late = pa.array(np.arange(rows) >= 150)
     numbers = np.arange(rows)

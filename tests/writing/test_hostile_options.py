@@ -1,4 +1,4 @@
-"""Options, schemas and values that cannot be written cause a clear error, and no file is left."""
+"""Options, schemas and values with which no file can be written raise a clear error, and no file is left."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_values_that_cannot_be_written(tmp_path, name):
 
 
 def test_values_under_nulls_are_not_looked_at():
-    """Values inside a null struct or list can be invalid."""
+    """A value that ORC cannot store is no error if it is inside a null struct or list."""
     bad = pa.array([0, -500, 3], pa.int64()).cast(pa.timestamp("ms"))
     struct = pa.StructArray.from_arrays([bad], ["t"], mask=pa.array([False, True, False]))
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), bad, mask=pa.array([False, True, False]))
@@ -157,7 +157,8 @@ def test_values_under_nulls_are_not_looked_at():
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), rows=st.integers(0, 120), columns=st.integers(1, 3))
 def test_any_table_under_any_options(seed, rows, columns):
-    """Three readers check the files, with seeks and predicates. ``test_four_readers`` checks them with Java."""
+    """orcidx, pyarrow and pyorc read the files as a whole, after seeks, and with predicates. ``test_four_readers`` also
+    reads such files with Java."""
     rng = np.random.default_rng(seed)
     table = random_table(rng, rows, columns)
     Checker(None).check(table, random_options(rng, table), rng, predicates=2)

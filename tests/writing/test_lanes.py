@@ -1,5 +1,5 @@
-"""Threads encode row groups of one column, and compress their chunks, at the same time. The bytes are the same as with
-one thread."""
+"""Several threads encode row groups of one column, and compress their chunks, at the same time. The bytes of the file
+are the same as with one thread."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def test_bytes_are_those_of_one_thread(joins, number):
 
 @pytest.mark.parametrize("threshold", ["auto", 0, 0.3, 1])
 def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
-    """The dictionary is kept, or it is dropped in the middle of a slice or at the end of a stripe."""
+    """Several threads build the dictionary of a column. The file is the same as with one thread if the dictionary is
+    kept, if it is dropped in the middle of a slice, and if it is dropped at the end of a stripe."""
     few = [f"text {i % 7}" for i in range(3000)]
     texts = [*few, *(f"another text {i}" for i in rng.permutation(4000)), *few]
     table = pa.table({"s": texts, "b": [text.encode() for text in texts]})
@@ -61,8 +62,8 @@ def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "zlib"])
 def test_chunks_that_do_not_shrink(joins, rng, codec):
-    """The writer first tries to compress two of sixteen chunks. The data changes from noise to small numbers and back,
-    so the result of these tries changes."""
+    """The writer tries to compress two of sixteen chunks before it compresses the others. The data changes from noise
+    to small numbers and back, so these tries have different results."""
     noise = rng.integers(-(2**62), 2**62, 40_000)
     table = pa.table({"n": np.concatenate([noise, np.arange(40_000) % 77, noise]).astype(np.float64)})
     options = {"compression": codec, "compression_block_size": 4096, "row_index_stride": 1000}

@@ -1,5 +1,5 @@
-"""Runs of a sequence continue across row groups, which makes the file smaller. Readers seek in such a column, and read
-it, like other columns."""
+"""Runs of a sequence, such as row numbers, continue across row groups, which makes the file smaller. Readers can read
+such a column, and seek in it, like any other column."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def test_stripes_begin_anew():
 
 @pytest.mark.parametrize(("codec", "level"), [("zstd", 1), ("uncompressed", None), ("snappy", None)])
 def test_a_sequence_is_as_small_as_pyarrows(codec, level):
-    """If runs ended with row groups, the column would be 1.4 times as large."""
+    """A column of row numbers takes at most 1.02 times the bytes of pyarrow's file. If runs ended with row groups, it
+    would take 1.4 times the bytes."""
     table = pa.table({"c": np.arange(300_000)})
     theirs = io.BytesIO()
     orc.write_table(table, theirs, compression=codec)

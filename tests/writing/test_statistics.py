@@ -1,4 +1,5 @@
-"""Statistics and positions follow decision 0041. A decoder of the tests reads them from the bytes of the file."""
+"""Statistics and positions follow decision 0041. ``ReferenceFile`` decodes them from the bytes of the file without code
+of orcidx."""
 
 from __future__ import annotations
 
@@ -148,7 +149,7 @@ def test_sums_that_overflow_are_left_out():
 
 
 def edges_of_the_scan() -> dict[str, np.ndarray]:
-    """Returns blocks of integers. Their sums or differences are near the limit of 64 bits, on both sides of it."""
+    """Returns blocks of integers whose sums or differences are just below or just above the limit of 64 bits."""
     ramp, least, greatest = np.arange(512), -(2**63), 2**63 - 1
     found: dict[str, np.ndarray] = {}
     for bits in (53, 54, 55, 61, 62):
@@ -218,8 +219,8 @@ BLOOMED = {
 
 @pytest.mark.parametrize("name", BLOOMED)
 def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
-    """Values are in random order, so the bounds of row groups rule out little. Bloom filters rule out most row
-    groups."""
+    """For each type, stored values are looked up. They are in random order, so the minimum and maximum of a row group
+    exclude few row groups. Bloom filters exclude most of them."""
     groups, each = 20, 50
     array = BLOOMED[name](groups * each // (8 if name == "byte" else 1))
     picks = rng.permutation(len(array)) if name != "byte" else rng.integers(0, len(array), groups * each)

@@ -14,8 +14,8 @@ import orcidx
 
 
 def test_calls_of_one_row(tmp_path: Path) -> None:
-    """There were 719 calls when each stream was written separately, unused statistics were decoded, and the schema was
-    described for each file."""
+    """A file of one row takes at most 240 calls. An earlier version made 719 calls, because it wrote each stream
+    separately, decoded unused statistics, and described the schema for each file."""
     table = pa.table({"k": [1], "v": ["a"], "x": [1.5]})
     orcidx.write_table(table, tmp_path / "first.orc")  # for the work that a process does only once
     assert python_calls(lambda: orcidx.write_table(table, tmp_path / "second.orc"), own=True) <= 240
@@ -23,7 +23,7 @@ def test_calls_of_one_row(tmp_path: Path) -> None:
 
 
 def test_statistics_of_what_was_written(tmp_path: Path) -> None:
-    """Statistics of the result are decoded when they are used, and equal those in the file."""
+    """The result of ``write_table`` has the same statistics as the file. They are decoded only when they are used."""
     result = orcidx.write_table(pa.table({"k": [3, 1, None], "s": ["a", "b", "c"]}), tmp_path / "a.orc")
     assert list(result.statistics) == ["", "k", "s"]
     with orcidx.open(tmp_path / "a.orc") as file:

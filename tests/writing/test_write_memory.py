@@ -30,7 +30,7 @@ def peaks(monkeypatch):
 
 
 def test_a_thousand_columns(peaks, rng):
-    """The memory for a column with little data is small. ORC C++ uses 0.4 MB for each column."""
+    """The writer needs little memory for a column with little data. ORC C++ uses 0.4 MB for each column."""
     values = rng.integers(0, 2**62, 3000)
     table = pa.table({f"c{i}": values for i in range(1000)})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=16 * MIB)
@@ -42,16 +42,16 @@ def test_a_thousand_columns(peaks, rng):
 
 
 def test_slices_get_small_when_the_stripe_is_nearly_full(peaks, rng):
-    """Bytes that are not yet in a chunk are counted twice. If not, the last slice of 4 MiB could make a stripe 8 MiB
-    too large."""
+    """The writer counts bytes that are not yet in a chunk twice. If it counted them once, the last slice of 4 MiB could
+    make a stripe 8 MiB too large."""
     values = rng.integers(0, 2**62, 12_000)
     orcidx.write_table(pa.table({f"c{i}": values for i in range(200)}), io.BytesIO(), stripe_size=16 * MIB)
     assert max(peaks) < 19 * MIB
 
 
 def test_rows_of_a_megabyte_end_stripes(peaks, rng):
-    """The size is checked after fewer rows than in ORC C++, which checks it every 1,024 rows. With C++, 512 such rows
-    become a stripe of 512 MB."""
+    """orcidx checks the size of a stripe of long rows after a few rows. ORC C++ checks it every 1,024 rows, so 512 rows
+    of 1 MB become a stripe of 512 MB."""
     table = pa.table({"b": [rng.bytes(1_000_000) for _ in range(24)]})
     result = orcidx.write_table(table, io.BytesIO(), stripe_size=4 * MIB)
     assert max(peaks) < 4 * MIB + 2 * MIB
@@ -111,7 +111,8 @@ def test_an_error_of_another_writer_is_its_own(tmp_path, rng):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_with_block_ends_with_the_error_of_a_stripe_that_was_ended_for_memory(rng, shared):
-    """The error is raised at the end of the block. Without it, the caller would not know that there is no file."""
+    """A stripe is ended to free memory, and storing it fails. The ``with`` block of its writer raises this error at its
+    end. Without the error, the caller would not know that there is no file."""
 
     class Full(io.RawIOBase):
         def write(self, data):

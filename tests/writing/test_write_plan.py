@@ -1,4 +1,4 @@
-"""Plans of files are kept for the next file only if it has the same schema and the same options."""
+"""The plan for writing a file is used again for the next file only if this file has the same schema and options."""
 
 from __future__ import annotations
 

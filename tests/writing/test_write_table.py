@@ -45,8 +45,8 @@ def test_every_type_comes_back(rng, nulls, block, stride):
 
 
 def test_what_was_written_for_pyarrow_needs_another_import_alone(rng, tmp_path):
-    """Code for pyarrow works with orcidx if only the import is changed. Each option of pyarrow's function is tested
-    with its default and with another value. Columns are given by name and by id."""
+    """Code that calls pyarrow's ``write_table`` works with orcidx if only the import is changed. Each option is tested
+    with its default, and some options with another value. Columns can be given by name and by id."""
     given = {
         name: parameter.default
         for name, parameter in inspect.signature(orc.write_table).parameters.items()

@@ -1,5 +1,4 @@
-"""With default options, the reader can open every file that the writer writes. The writer refuses to write other
-files."""
+"""The writer refuses to write a file that the reader cannot open with default options."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ def written(data: Any, **options: Any) -> bytes:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Converts timestamps to one unit. Types whose only difference is their name in a reader are converted to one
-    type."""
+    """Converts timestamps to microseconds, and their time zones to UTC, so that columns of different readers can be
+    compared."""
     array = column.combine_chunks()
     if pa.types.is_timestamp(array.type):
         zone = array.type.tz
