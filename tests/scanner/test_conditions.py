@@ -54,7 +54,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
         (decode_ahead, "LEAST_RESERVED_BYTES", 1),
     ],
 }
-"""The changes with which a test turns a short cut off, or uses it everywhere."""
+"""For each short cut: the attributes that a test changes to turn the short cut off, or to use it everywhere."""
 
 
 def a_column(rng: np.random.Generator, values: Any, kind: pa.DataType, *, nulls: float) -> pa.Array:

@@ -181,8 +181,8 @@ def test_examples(golden_orc: Path) -> None:
     ids=["all", "a column alone", "nearly all match", "first few match, then all"],
 )
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
-    """Threads decode later rows ahead, but the error that is raised is the one that a single thread would find
-    first."""
+    """In a damaged file, threads that decode ahead may find an error in later rows first. The error that is raised is
+    the one that a single thread would find first."""
     data = Path(path).read_bytes()
     random = np.random.default_rng(seed)
     failures = 0

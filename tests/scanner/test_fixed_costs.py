@@ -80,7 +80,7 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
 
 def test_options_are_changed_once() -> None:
     """If options are changed twice in the same way within a short time, ``override`` returns the same object. The
-    values 1 and True are different changes."""
+    values 1 and True are different changes, although they are equal in Python."""
     options = orcidx.ReadOptions()
     changed = options.override(batch_size=7)
     assert changed is options.override(batch_size=7)
@@ -105,7 +105,8 @@ def test_options_are_changed_once() -> None:
 
 
 def test_keys_of_options_follow_their_values() -> None:
-    """An object with options stores its key. The key must not be copied to an object with other values."""
+    """A ``ReadOptions`` object stores a key of its values. A changed copy of the object must not have the key of the
+    original."""
     options = orcidx.ReadOptions(batch_size=5, decimal_zero_precision=[38, 4])
     assert options.key == orcidx.ReadOptions(batch_size=5, decimal_zero_precision=(38, 4)).key
     changed = options.override(batch_size=6), replace(options, batch_size=6), options.override(strict_index=True)

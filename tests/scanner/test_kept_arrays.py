@@ -162,7 +162,8 @@ def test_strings_that_do_not_fit() -> None:
 
 
 def test_how_kept_rows_lie(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers, runs and limits of the matching rows are compared with NumPy's results."""
+    """The numbers and runs of the matching rows, and the first and last matching row, are compared with NumPy's
+    results."""
     for _ in range(ROUNDS * 10):
         mask = mask_of(rng, int(rng.choice([0, 1, 7, 8, 31, 32, 33, 64, 300])))
         monkeypatch.setattr(kept_arrays, "ENABLED", True)

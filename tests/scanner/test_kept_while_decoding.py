@@ -115,7 +115,8 @@ def test_random_conditions_keep_the_same_rows(
 
 
 def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
-    """A damaged value raises an error even if the condition drops its row. A read of all rows raises the same error."""
+    """A damaged value raises an error even if the condition drops the row of this value. A read of all rows raises the
+    same error."""
     rows = 50_000
     numbers = pa.array(np.arange(rows) % 90).cast(pa.decimal128(38, 0)).cast(pa.decimal128(4, 0))
     path = tmp_path / "rows.orc"

@@ -130,8 +130,8 @@ def test_a_partition_stands_before_a_column_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
-    """A path of one name, such as ``("text",)``, and the name ``"text"`` both mean the partition column, also for a
-    single file. Engines and aggregations pass paths."""
+    """A path of one name, such as ``("text",)``, and the name ``"text"`` both mean the partition column ``text``, also
+    in a scan of a single file. Engines and aggregations pass paths."""
     for number in range(files):
         write(tmp_path / f"text=other/day={number}" / "a.orc", 0, 2)
     table = orcidx.scan(tmp_path, [("day",), "id", ("text",)], where="id = 1").to_table()

@@ -341,8 +341,8 @@ def test_reads_of_many_small_files_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [500, 5000])
 def test_reads_of_many_small_files_are_explained(tmp_path: Path, rows: int) -> None:
-    """``explain()`` gives the bytes that a scan of several small files reads. Earlier, it counted each file once and
-    said "by one read each", but the scan read fewer or more bytes."""
+    """``explain()`` gives the bytes that a scan of several small files reads. Earlier, ``explain()`` counted each file
+    once and said "by one read each", but the scan read fewer or more bytes."""
     rng = np.random.default_rng(1)
     for number in range(6):
         table = pa.table({"id": number * rows + rng.permutation(rows), "x": rng.random(rows)})

@@ -70,8 +70,8 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Made:
-    """Records the ``StripesTogether`` objects that scans make, and the maximum number of stripes that are begun but not
-    finished at the same time."""
+    """Records the ``StripesTogether`` objects that scans make, and the largest number of stripes that were begun and
+    not yet finished."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[StripesTogether] = []

@@ -18,7 +18,7 @@ from orcidx.predicate import Leaf, Op
 Rng = np.random.Generator
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 FAR = 9_000_000_000
-"""Seconds before and after 1970 that every reader can return in nanoseconds."""
+"""Every reader can return times in nanoseconds if they are at most this number of seconds before or after 1970."""
 
 
 def integers(rng: Rng, n: int, bits: int, *, signed: bool = True) -> np.ndarray:

@@ -1,5 +1,5 @@
 """Runs of a sequence, such as row numbers, continue across row groups, which makes the file smaller. Readers can read
-such a column, and seek in it, like any other column."""
+such a column, and can seek in it, as in any other column."""
 
 from __future__ import annotations
 
