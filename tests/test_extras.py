@@ -78,8 +78,8 @@ def run(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_reading_loads_no_writer(tmp_path: Path) -> None:
-    """A read must not import the writer, which would take a twentieth of the time of the first read. Only the catalog
-    of a directory needs the writer."""
+    """A read must not import the writer, because the import would take a twentieth of the time of the first read. Among
+    reads, only those that use the catalog of a directory need the writer."""
     file = ROOT / "orcidx" / "cli" / "demo" / "lineitem.orc"
     script = (
         "import sys, orcidx; assert orcidx.read_table(sys.argv[1]).num_rows == 6005\n"

@@ -23,7 +23,7 @@ cdef extern from *:
 
 cdef enum:
     BLOCK = 4096            # values of a stream that are processed at a time, a multiple of 64
-    CHECKED = 16384         # values that are checked while they are in the cache
+    CHECKED = 16384         # values that are read and then checked at a time, so few that they are still in the cache
     SPARE = 32              # bytes after string data, so that a short string is copied in one move
     VIEW = 16               # bytes of a view of a string
 

@@ -152,7 +152,8 @@ def _to_float(value: Any, kind: pa.DataType) -> Point | None:
         return None
     if isinstance(value, int):
         return _around(value)
-    nearest = float(value)  # a decimal is rounded to double here, as in every SQL engine: 0.1 finds the double 0.1
+    # A decimal is rounded to the nearest double, as in every SQL engine, so the decimal 0.1 equals the double 0.1.
+    nearest = float(value)
     return NAN_POINT if math.isnan(nearest) else Point(nearest, nearest)
 
 

@@ -192,7 +192,8 @@ def in_arrow_form(column: OrcType, values: Sequence[Any]) -> Values:
 
 
 def nanoseconds(stored: Stored) -> int:
-    """Applies the format's rule for timestamps in Python integers, for the zone UTC."""
+    """Returns the nanoseconds since 1970 of a stored timestamp, in the zone UTC. They are computed by ORC's rule with
+    Python integers."""
     second, fraction, zeros = stored.first + 1420070400, stored.second >> 3, stored.second & 7
     if zeros:
         fraction *= 10 ** (zeros + 1)

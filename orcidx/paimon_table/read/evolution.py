@@ -125,7 +125,7 @@ class _Translator:
             return replace(leaf, path=path)
         if isinstance(leaf, PaddedLeaf) and leaf.keeps_all_of_char:
             return Constant(True)
-        # An ORC file may store the column as a string, so the type in the file does not say that it is CHAR.
+        # An ORC file may store the column as a string. So the leaf itself must say that the column is CHAR.
         return CharLeaf(path, leaf.op, leaf.literals, leaf.negated, file.type.length)
 
 
