@@ -7,7 +7,7 @@ defined here or raises an error. A filter is used for pruning if orcidx's indexe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypedDict, Unpack
 
@@ -16,15 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from orcidx.engines.arrow_scanner import OrcScanner, ScannerColumns
+from orcidx.engines.dataset_filters import both_filters, both_predicates, has_all, is_exact, parted, pruning_part
 from orcidx.engines.pruning_gain import pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.keywords import lists_options
 from orcidx.planner.request import tests_file_path
-from orcidx.predicate import Constant, External, Leaf, Predicate, Where, all_of, parse, resolve_column
+from orcidx.predicate import Predicate, Where, parse
 from orcidx.predicate.adapters import from_expression
-from orcidx.predicate.external import Relaxation
-from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
@@ -146,7 +145,7 @@ class _Scans:
         if isinstance(columns, str):
             raise InvalidQuery(f"columns must be a list or a dictionary; give [{columns!r}]")
         whole = self._schema if schema is None else schema
-        filter, where = _parted(filter)
+        filter, where = parted(filter)
         needed = self._needed(whole, columns, filter)
         if self._kept is not None:
             columns = whole.names if columns is None else columns
@@ -154,7 +153,7 @@ class _Scans:
             whole = pa.schema([*whole, *unused])
             tested = self._needed(whole, [], self._kept)
             needed = [name for name in whole.names if name in needed or name in tested]
-            filter = _both(self._kept, filter)
+            filter = both_filters(self._kept, filter)
         pushed = self._pushed(needed, filter, batch_size, where)
         if filter is not None and not self._is_worth(pushed):
             pushed = self._pushed(needed, None, batch_size, where)
@@ -196,10 +195,10 @@ class _Scans:
         """The scan of the needed columns. It leaves out rows for which ``where`` is not true, and may leave out rows
         for which the filter is not true."""
         request = self._scan.resolved
-        where = _joined(request.where, where)
+        where = both_predicates(request.where, where)
         if filter is not None:
             asked = pruning_part(filter, self._schema, without=request.row_numbers)
-            where = _joined(where, asked)
+            where = both_predicates(where, asked)
         options = request.options
         if batch_size is not None:
             options = options.override(batch_size=batch_size)
@@ -321,7 +320,7 @@ class _Scans:
         """
         _check_names(options)
         if self._kept is None:
-            expression, where = _parted(filter)
+            expression, where = parted(filter)
             if expression is None and where is None:
                 return self._scan.count_rows()
             scan = self._pushed(self._needed(self._schema, [], expression), expression, None, where)
@@ -333,26 +332,6 @@ class _Scans:
         # pyarrow.dataset.write_dataset calls this method if the object has it. Without this method, write_dataset would
         # use the dataset's C++ object, which does not exist here.
         return self.scanner().__arrow_c_stream__(requested_schema)
-
-
-def _both(kept: pc.Expression | None, filter: pc.Expression | None) -> pc.Expression | None:
-    if kept is None or filter is None:
-        return filter if kept is None else kept
-    return kept & filter
-
-
-def _parted(filter: Where | None) -> tuple[pc.Expression | None, Predicate | None]:
-    """Returns a pair: the filter as an expression of pyarrow and None, or None and the filter as a predicate. An
-    expression is evaluated with values in the types of the schema. A predicate is evaluated by the scan."""
-    if filter is None or isinstance(filter, pc.Expression):
-        return filter, None
-    return None, parse(filter)
-
-
-def _joined(one: Predicate | None, other: Predicate | None) -> Predicate | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return all_of(one, other)
 
 
 def _narrowed(columns: Any, names: Sequence[str], *, case_sensitive: bool) -> tuple[str | tuple[str, ...], ...]:
@@ -368,58 +347,6 @@ def _narrowed(columns: Any, names: Sequence[str], *, case_sensitive: bool) -> tu
         if name in wanted or (isinstance(path, str) and any(name.startswith(f"{one}.") for one in wanted)):
             kept.append(path)
     return tuple(kept)
-
-
-def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Predicate:
-    """Converts the filter to a predicate, for columns with the types of this schema. The predicate is true for every
-    row for which the filter is true in pyarrow.
-
-    pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. So
-    if the filter uses a column with timestamps in a unit other than nanoseconds, the predicate is used only for pruning
-    and does not replace the filter. The same holds if the filter uses the column that ``without`` names, because this
-    column has no index.
-    """
-    node = from_expression(filter)
-    if is_exact(filter, schema, without=without):
-        return node
-    return External(pc.scalar(True), _relaxed(node.may, schema, without), Constant(True), False, ())
-
-
-def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> bool:
-    """Whether ``pruning_part`` is equivalent to the filter."""
-    paths = from_expression(filter).columns
-    return paths is not None and not any(
-        path[0] == without or _is_coarse(resolve_column(path, schema)[1]) for path in paths
-    )
-
-
-def _has_all(schema: pa.Schema, paths: Collection[Sequence[str]] | None) -> bool:
-    """Whether a schema has all columns of an expression. The result is also True if the expression's columns are not
-    known (``paths`` is None)."""
-    try:
-        return all(path[0] in schema.names and resolve_column(path, schema) for path in paths or ())
-    except InvalidQuery:
-        return False
-
-
-def _is_coarse(kind: pa.DataType) -> bool:
-    """Whether the type is a timestamp with a unit other than nanoseconds, or contains such a timestamp."""
-    if pa.types.is_timestamp(kind):
-        return bool(kind.unit != "ns")
-    return any(_is_coarse(kind.field(place).type) for place in range(kind.num_fields))
-
-
-def _relaxed(node: Predicate, schema: pa.Schema, without: str | None) -> Any:
-    def relaxed(part: Part) -> Part:
-        if isinstance(part, Leaf):
-            if part.path[0] == without:
-                return Constant(True)
-            kind = resolve_column(part.path, schema)[1]
-            if _is_coarse(kind):
-                return Relaxation().relax(part, kind, False)
-        return part
-
-    return rewritten(node, relaxed)
 
 
 def _refuse(name: str, instead: str) -> Any:
@@ -480,8 +407,8 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         ------
         OrcFragment
         """
-        expression, where = _parted(filter)
-        scan = self._pushed(self._schema.names, _both(self._kept, expression), None, where)
+        expression, where = parted(filter)
+        scan = self._pushed(self._schema.names, both_filters(self._kept, expression), None, where)
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
@@ -509,11 +436,11 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         # A column that is not in the schema has no values in a type of the schema, so the scan tests the stored values.
         if (
             isinstance(expression, pc.Expression)
-            and _has_all(self._schema, from_expression(expression).columns)
+            and has_all(self._schema, from_expression(expression).columns)
             and not is_exact(expression, self._schema, without=request.row_numbers)
         ):
-            return OrcDataset(self._scan, _both(self._kept, expression))
-        both = _joined(request.where, where)
+            return OrcDataset(self._scan, both_filters(self._kept, expression))
+        both = both_predicates(request.where, where)
         return OrcDataset(replace(self._scan, request=replace(request, where=both)), self._kept)
 
     replace_schema = _refuse("replace_schema", "give schema= to orcidx.dataset")
