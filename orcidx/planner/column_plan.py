@@ -16,7 +16,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, row_bytes
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["ColumnPlan", "StripeRows"]
+__all__ = ["ColumnPlan", "StripeRows", "as_wanted", "shared_column"]
 
 NARROW_DIGITS = 18
 """The most decimal digits that always fit into 64 bits."""
@@ -129,3 +129,29 @@ class StripeRows:
     def are_proved(self) -> bool:
         """Whether all rows that may match certainly match."""
         return self.may.issubset(self.must)
+
+
+def as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
+    """The wanted field with ``kind``, the type to which the file's column is decoded. The metadata of the wanted field
+    is kept at every level."""
+    return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
+
+
+_UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
+
+
+def shared_column(
+    column: OrcType,
+    options: ReadOptions,
+    predicate: Sequence[OrcType],
+    exact: tuple[bool, ...],
+    exact_options: ReadOptions,
+) -> int | None:
+    """The index of the predicate column that decodes to exactly this output. The result is None if there is no such
+    column."""
+    for index, other in enumerate(predicate):
+        if other != column or exact[index]:
+            continue
+        if exact_options == options or not any(node.kind in _UNIT_KINDS for node in column.walk()):
+            return index
+    return None

@@ -25,7 +25,7 @@ from orcidx.orc.metadata_cache import PLANS
 from orcidx.orc.projection import project
 from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.column_plan import ColumnPlan, as_wanted, shared_column
 from orcidx.planner.columns_below import field_below, named_below
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import ColumnPaths, FieldSource, clear_columns, computed_type, map_columns
@@ -319,8 +319,8 @@ class AskedColumns:
             options = source.options or self.options
             options = options if options.strings == strings else options.override(strings=strings)
             decoding.append(options)
-            fields.append(_as_wanted(source.field, arrow_type(column, options, dictionaries=self.mapped.dictionaries)))
-            shared.append(_shared(column, options, predicate, exact, exact_options))
+            fields.append(as_wanted(source.field, arrow_type(column, options, dictionaries=self.mapped.dictionaries)))
+            shared.append(shared_column(column, options, predicate, exact, exact_options))
         row_number = None
         if self.mapped.request.row_numbers is not None:
             row_number = len(fields)
@@ -480,29 +480,3 @@ def _nodes_of(columns: Sequence[OrcType]) -> dict[int, OrcType]:
     for column in columns:
         found.update({node.id: node for node in column.walk()} if column.names else {column.id: column})
     return found
-
-
-def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """The wanted field with ``kind``, the type to which the file's column is decoded. The metadata of the wanted field
-    is kept at every level."""
-    return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
-
-
-def _shared(
-    column: OrcType,
-    options: ReadOptions,
-    predicate: Sequence[OrcType],
-    exact: tuple[bool, ...],
-    exact_options: ReadOptions,
-) -> int | None:
-    """The index of the predicate column that decodes to exactly this output. The result is None if there is no such
-    column."""
-    for index, other in enumerate(predicate):
-        if other != column or exact[index]:
-            continue
-        if exact_options == options or not any(node.kind in _UNIT_KINDS for node in column.walk()):
-            return index
-    return None
-
-
-_UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
