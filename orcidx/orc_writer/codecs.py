@@ -58,8 +58,9 @@ default the level has that strategy only up to 16 KiB, and saves little for long
 
 
 KEPT_COMPRESSORS = 4
-"""How many compressors are kept for the next file. Each keeps the contexts of its library, about 2 MiB for each thread
-that has used it. Making the contexts of ZSTD again takes as long as encoding a few rows (decision 0041)."""
+"""The maximum number of compressors that are kept for the next file. Each keeps the contexts of its library, about 2
+MiB for each thread that has used it. Making the contexts of ZSTD again takes as long as encoding a few rows (decision
+0041)."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:

@@ -21,7 +21,10 @@ from orcidx.orc_writer.options import WriteOptions
 __all__ = ["WritePlan", "plan_write"]
 
 KEPT_PLANS = 8
-"""How many plans are kept. A job that writes data files, changelogs and indexes uses a few schemas by turns."""
+"""The maximum number of plans that are kept. A job that writes data files, changelogs and indexes uses a few schemas by
+turns."""
+MOST_KEPT_COLUMNS = 1000
+"""The plan of a file with more columns is not kept. Its description would take more than a megabyte of memory."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def plan_write(schema: pa.Schema, options: WriteOptions) -> WritePlan:
     kind = compression_kind(options.compression)
     compressor = open_compressor(kind, options.compression_level)
     plan = WritePlan(root, FileTypes(type_records(root)), Framing(kind, compressor, options.compression_block_size))
-    _kept = ((used, schema, plan), *_kept[: KEPT_PLANS - 1])
+    if len(root.all_nodes) <= MOST_KEPT_COLUMNS:
+        _kept = ((used, schema, plan), *_kept[: KEPT_PLANS - 1])
     return plan
 
 

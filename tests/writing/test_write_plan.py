@@ -11,7 +11,7 @@ import orcidx
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.types import SIZED_TYPE
 from orcidx.orc_writer.options import WriteOptions
-from orcidx.orc_writer.write_plan import KEPT_PLANS, plan_write
+from orcidx.orc_writer.write_plan import KEPT_PLANS, MOST_KEPT_COLUMNS, plan_write
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "at": pa.timestamp("us")})
 
@@ -91,6 +91,16 @@ def test_only_the_plans_that_were_used_last_are_kept() -> None:
         plan_write(pa.schema({f"c{number}": pa.int64()}), WriteOptions())
     assert plan_write(SCHEMA, WriteOptions()) is first
     assert plan_write(SCHEMA, WriteOptions(spark=True)) is not second
+
+
+def test_the_plan_of_a_wide_file_is_not_kept() -> None:
+    """A plan has a record for each column, so plans of wide files would take much memory."""
+    first = plan_write(SCHEMA, WriteOptions())
+    wide = pa.schema([pa.field(f"c{number}", pa.int64()) for number in range(MOST_KEPT_COLUMNS)])
+    for _ in range(2):
+        assert len(plan_write(wide, WriteOptions()).types.records) == MOST_KEPT_COLUMNS + 1
+    assert plan_write(wide, WriteOptions()) is not plan_write(wide, WriteOptions())
+    assert plan_write(SCHEMA, WriteOptions()) is first
 
 
 def test_files_of_two_schemas_by_turns_have_their_own_types() -> None:
