@@ -17,7 +17,7 @@ from orcidx.planner.read_bytes import Planned, data_planned, data_without_eviden
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
 from orcidx.scanner.file_queue import FileQueue, index_reads, wanted_jobs
-from orcidx.scanner.file_scan import FileScan, stripe_nodes
+from orcidx.scanner.file_scan import FileScan, stripe_nodes, tested_rows
 from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
@@ -237,7 +237,7 @@ def _explain_stripe(
     total, planned = scan.reader.stripes[number].data_length, Planned()
     fetched = scan.evidence.pruner.take_fetched(number)
     if alive:
-        reader, columns = scan.reader, stripe_nodes(scan, decision)
+        reader, columns = scan.reader, stripe_nodes(scan, tested_rows(scan.request, decision))
         total = data_without_evidence(reader, number, scan.evidence.pruner.nodes)
         planned = data_planned(
             reader, number, columns, index=decision.index, kept=decision.kept, fetched=fetched.keys()

@@ -35,7 +35,7 @@ from orcidx.scanner.small_stripes import HeldBytes, held_stripe, is_for_one_call
 from orcidx.scanner.stripe_reader import Caller, Step, scan_stripe
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["FileScan", "count_groups", "count_stripes", "stripe_nodes"]
+__all__ = ["FileScan", "count_groups", "count_stripes", "stripe_nodes", "tested_rows"]
 
 Requests = Generator[Fetch, Any, Any]
 
@@ -121,10 +121,11 @@ class FileScan:
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
+        rows = tested_rows(self.request, decision)
         whole = self.reader.whole()
         held = None
         if whole is None:
-            held = yield from held_stripe(self.reader, stripe_nodes(self, decision), decision)
+            held = yield from held_stripe(self.reader, stripe_nodes(self, rows), decision)
         if self.request.where is None and decision.rows.may.is_all and count is None:
             source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
             batch = None if source is None else self._decoded(decision.stripe, source)
@@ -141,7 +142,7 @@ class FileScan:
         steps = scan_stripe(
             stripe,
             self.columns.plan,
-            _tested(self.request, decision),
+            rows,
             self.options,
             where=self.columns.schema_plan.where,
             constants=self.columns.constants,
@@ -230,7 +231,7 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
         metrics.bytes_decompressed += window.bytes_decompressed
 
 
-def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
+def tested_rows(request: ScanRequest, decision: StripeDecision) -> StripeRows:
     """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
     row, then no row is marked as certainly matching."""
     rows = decision.rows
@@ -239,11 +240,11 @@ def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
     return replace(rows, must=RowSelection.none(rows.may.length))
 
 
-def stripe_nodes(scan: FileScan, decision: StripeDecision) -> Mapping[int, OrcType]:
+def stripe_nodes(scan: FileScan, rows: StripeRows) -> Mapping[int, OrcType]:
     """The columns that are read from a stripe, and all columns below them, by column id. If all rows of the stripe
     certainly match, columns that only the predicate uses are not read."""
     asked = scan.columns.schema_plan.asked
-    proved = scan.request.where is not None and _tested(scan.request, decision).are_proved
+    proved = scan.request.where is not None and rows.are_proved
     return asked.mapped.nodes if proved else asked.nodes
 
 

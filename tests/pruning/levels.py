@@ -115,7 +115,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "decimals in 64 bits": ((narrow_decimals, "ENABLED", False),),
     "rows kept in one pass": ((kept_arrays, "ENABLED", False),),
     "counts without arrays": ((Scan, "count_rows", _counted),),
-    "proved rows": ((file_scan, "_tested", _untested),),
+    "proved rows": ((file_scan, "tested_rows", _untested),),
     "totals from statistics": (
         (UnitTotals, "_known", _gives(None)),
         (aggregate_pass._FileTotals, "_take_groups", _gives(None)),
