@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
+from orcidx.options import RequestOptions
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.metadata_cache import KINDS
@@ -33,8 +35,8 @@ from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
 from orcidx.scanner.opened_file import opened_file, rows_that_match
 from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
-from orcidx.storage import Fingerprint
-from orcidx.storage.local import SMALL_FILE_BYTES
+from orcidx.storage import Fingerprint, RangeReader, Source
+from orcidx.storage.local import SMALL_FILE_BYTES, hold
 from orcidx.storage.local_file import read_small
 
 __all__ = ["SmallFiles", "SmallRows"]
@@ -67,6 +69,20 @@ class HeldFile(NamedTuple):
     mtime: int
 
 
+@dataclass(frozen=True)
+class HeldSource(Source):
+    """A small local file whose bytes were read before. Its readers do not read them again, unless the file has changed
+    since then."""
+
+    held: HeldFile = field(kw_only=True, compare=False, repr=False)
+
+    def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
+        """See ``Source.open``."""
+        storage = super().open(options, expected=expected)
+        hold(storage, self.held.data, self.held.mtime)
+        return storage
+
+
 class SmallReads:
     """Reads small files, and counts the reads. ``last``: how many bytes at the end of a file are read. ``held``: the
     file that was read last, if all its bytes were read and it must still be opened."""
@@ -85,6 +101,11 @@ class SmallReads:
             self._metrics.bytes_read += len(data)
             self.held = HeldFile(path, data, mtime) if len(data) == size else None
         return found
+
+    def to_open(self, source: Source) -> Source:
+        """The source of a file that must be opened. If the file was read last, its bytes are not read again."""
+        held, self.held = self.held, None
+        return source if held is None or held.path != source.location else HeldSource(**vars(source), held=held)
 
 
 class SmallFiles:

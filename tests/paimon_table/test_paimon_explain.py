@@ -168,6 +168,27 @@ def test_explain_gives_the_bytes_that_a_scan_counts(
     assert scan.explain().read_bytes == told
 
 
+@pytest.mark.parametrize("columns", [None, ["tags"], ["id"]])
+@pytest.mark.parametrize("where", ["id >= 0", "id = 2500", None])
+def test_small_files_that_must_be_opened_are_read_once(
+    table: PaimonTable, where: str | None, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes of a small file are kept if it must be opened after it was read. The scan once read them twice."""
+    table.schema({0: ("id", "INT"), 1: ("tags", {"type": "MAP", "key": "STRING", "value": "INT"})})
+    for number in range(FILES):
+        ids = range(number * 1000, (number + 1) * 1000)
+        tags = pa.array([[(f"tag {one % 7}", one)] for one in ids], pa.map_(pa.string(), pa.int32()))
+        table.add(f"data-{number}.orc", pa.table({"id": pa.array(ids, pa.int32()), "tags": tags}))
+    table.commit()
+    time.sleep(0.2)
+    scan = open_table(table.path).scan(columns, where)
+    forget_metadata()
+    told = scan.explain().read_bytes
+    metrics, _, _ = read_counts(scan, monkeypatch)
+    assert told == metrics.bytes_read
+    assert metrics.requests == (1 if where == "id = 2500" else FILES)
+
+
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 @pytest.mark.parametrize("limit", [0, 5, ROWS, ROWS + 5])
 def test_a_limit_is_explained(table: PaimonTable, form: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,11 +29,12 @@ class OrcRows(FileRows):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that satisfy the predicate that is pushed to the file."""
-        small = self._small(self.reading.small)
+        files = self.reading.small
+        small = self._small(files)
         if small is not None:
             yield from small.batches
             return
-        with self.scan() as scan, scan.to_batches() as batches:
+        with self.scan(read_by=files) as scan, scan.to_batches() as batches:
             try:
                 yield from batches
             finally:
@@ -63,23 +64,27 @@ class OrcRows(FileRows):
 
     @contextmanager
     def _numbered(self, numbers: str) -> Iterator[Iterable[pa.RecordBatch]]:
-        small = self._small(small_files(self.reading, self.metrics, row_numbers=numbers))
+        files = small_files(self.reading, self.metrics, row_numbers=numbers)
+        small = self._small(files)
         if small is not None:  # all rows of a small file are tested when it is read
             yield small.batches
             return
-        with self.scan(numbers) as scan:
+        with self.scan(numbers, read_by=files) as scan:
             tested = replace(scan, request=replace(scan.request, tests_each=True))
             with tested.to_batches() as batches:
                 yield batches
 
     @contextmanager
-    def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
+    def scan(
+        self, row_numbers: str | None = None, *, indexed: bool = False, read_by: SmallFiles | None = None
+    ) -> Iterator[Scan]:
         """The scan of an ORC file. Columns have the names that they have in the file. The file index stays open as long
         as the scan may use it.
 
         ``row_numbers``: the name of the added column with the rows' positions. ``indexed``: whether the file index may
-        be used even without a predicate."""
-        with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
+        be used even without a predicate. ``read_by``: what may have read the bytes of the file before."""
+        source = self.file.source if read_by is None else read_by.reads.to_open(self.file.source)
+        with self.kept.index() as index, open_file(source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
             tail = opened.reader.storage.metrics  # the scan does not count the read of the tail
             self.metrics.requests += tail.requests
