@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from orcidx.fetching.drive import run_value
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file_queue import FileQueue
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.scan import Scan
 
 __all__ = ["is_local", "pays"]
@@ -46,13 +47,13 @@ def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = No
     of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
     share is estimated from a sample. The estimates read metadata, indexes and rows of local files. If the scan has a
     condition and the files are in a store, the result is True, and nothing is read. Without a condition the result is
-    False. ``metrics`` counts the reads of metadata and indexes.
+    False. ``metrics`` counts the reads of catalogs, metadata and indexes.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None
     jobs, request = scan.jobs, scan.resolved
     if scan.indexes is not None:
-        jobs, _ = scan.indexes.plan(jobs, request)
+        jobs, _ = scan.indexes.plan(jobs, request, count=None if metrics is None else partial(add_reads, metrics))
         if len(jobs) <= LARGEST_SHARE_LEFT * len(scan.jobs):
             return True
     step = -(-len(jobs) // SAMPLED_FILES) or 1

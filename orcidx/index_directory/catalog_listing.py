@@ -163,10 +163,15 @@ class CatalogIndexes:
         return _jobs_of(jobs, plan.kept, plan), plan.notes
 
     def totals(
-        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        columns: Mapping[str, TotalledColumn],
+        *,
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> KnownTotals:
         """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
-        files that the catalog does not rule out."""
+        files that the catalog does not rule out. The reads of the catalog are not counted, as in ``plan``."""
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs), notes=unused_notes(request))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:

@@ -331,28 +331,33 @@ class DirectoryIndexes:
         A catalog identifies columns by name, so it is not used if columns are matched in another way. A catalog that
         cannot be read rules out no file.
         """
-        found = self._planned(jobs, request, totalled=totalled)
-        if count is not None:
-            for reads in found.reads:
-                count(reads)
+        found = self._planned(jobs, request, count, totalled=totalled)
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
 
     def totals(
-        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        columns: Mapping[str, TotalledColumn],
+        *,
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> KnownTotals:
         """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
         files that the indexes do not rule out."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
-        found = self._planned(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
+        found = self._planned(jobs, request, count, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
         # In rare cases, a file has changed since it was listed. The totals are then computed without the catalog.
         if any(_was_replaced(jobs[one].source) for one in found.totalled):
-            found = self._planned(jobs, request, totalled=tuple(columns))
+            found = self._planned(jobs, request, count, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
-    def _planned(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """Plans the listed files with their indexes. If the indexes cannot be used, the plan keeps every file."""
+    def _planned(
+        self, jobs: Sequence[FileJob], request: ScanRequest, count: Callable[[ReadMetrics], None] | None, **more: Any
+    ) -> ListingPlan:
+        """Plans the listed files with their indexes, and counts the reads of catalogs. If the indexes cannot be used,
+        the plan keeps every file."""
         everything = tuple(range(len(jobs)))
         request = as_spelled(request)
         if request.match != "name":
@@ -372,6 +377,9 @@ class DirectoryIndexes:
         damaged = next((note for note in found.notes if note.kind == "damaged"), None)
         if damaged is not None and request.options.strict_index:
             raise CorruptFile(damaged.text)
+        if count is not None:
+            for reads in found.reads:
+                count(reads)
         return found
 
 

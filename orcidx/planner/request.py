@@ -219,7 +219,12 @@ class FileIndexes(Protocol):
         ...
 
     def totals(
-        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        columns: Mapping[str, TotalledColumn],
+        *,
+        count: Callable[[ReadMetrics], None] | None = None,
     ) -> KnownTotals:
         """Like ``plan``, but also returns totals of the given columns. The totals of a file may be known without
         opening it if all of its rows match."""

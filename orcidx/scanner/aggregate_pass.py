@@ -38,7 +38,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.index_totals import IndexedFile, IndexedGroups
-from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.range_units import RangeUnits
 from orcidx.scanner.unit_totals import AggregatePlan, Origins, UnitTotals
 
@@ -92,25 +92,29 @@ def asked_of_indexes(
     if indexes is None:
         return KnownTotals(jobs)
     with metrics.stage("open"):
-        known = _known_totals(indexes, jobs, request, plan)
+        known = _known_totals(indexes, jobs, request, plan, metrics)
     metrics.skip_files(len(jobs) - len(known.jobs))
     notes, as_of = listing_notes(indexes), indexes.as_of
     return replace(known, notes=(*notes, *known.notes), as_of=as_of) if notes or as_of is not None else known
 
 
 def _known_totals(
-    indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
+    indexes: FileIndexes,
+    jobs: Sequence[FileJob],
+    request: ScanRequest,
+    plan: AggregatePlan,
+    metrics: ScanMetrics,
 ) -> KnownTotals:
-    """Returns the totals that the catalog of the indexes gives. The catalog gives totals only if every column of ``by``
-    is constant in each file."""
+    """Returns the totals that the catalog of the indexes gives, and counts the reads of the catalog. The
+    catalog gives totals only if every column of ``by`` is constant in each file."""
     constants = jobs[0].constants if jobs else {}
-    names = plan.paths.items()
+    names, count = plan.paths.items(), partial(add_reads, metrics)
     whole = all(path[0] != request.file_path for _, path in names)
     whole &= all(plan.paths[name][0] in constants for name in plan.by)
     whole &= all(len(path) == 1 for _, path in names)
     heads = frozenset(path[0] for _, path in names) - constants.keys()
     if not whole:
-        jobs_left, notes = indexes.plan(jobs, request, totalled=heads)
+        jobs_left, notes = indexes.plan(jobs, request, totalled=heads, count=count)
         return KnownTotals(jobs_left, notes=notes)
     columns: dict[str, TotalledColumn] = {}
     for name in plan.totalled:
@@ -119,7 +123,7 @@ def _known_totals(
             # Without regard to case, several spellings name the same column.
             wanted = wanted | columns[head].wanted if head in columns else wanted
             columns[head] = TotalledColumn(plan.types[name], wanted)
-    return indexes.totals(jobs, request, columns)
+    return indexes.totals(jobs, request, columns, count=count)
 
 
 def aggregate_file(

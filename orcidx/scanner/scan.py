@@ -392,6 +392,7 @@ class Scan(RequestNarrowing, ArrowStream):
         every, metrics = replace(self, request=request), ScanMetrics()
         plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=text.case_sensitive)
         known = asked_of_indexes(self.indexes, self.jobs, every.resolved, plan, metrics)
+        count_schema_reads(every, metrics)
         return aggregate_files(self.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:

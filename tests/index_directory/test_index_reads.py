@@ -1,13 +1,17 @@
-"""The reads of catalogs and index files of a directory are in the metrics of a scan, and in its explanation."""
+"""The reads of catalogs and index files of a directory are in the metrics of scans, in their explanations, and in the
+metadata of totals."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pytest
 from indexed_directory import index_here
 
@@ -18,11 +22,8 @@ from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader
 ROWS = 30_000
 
 
-@pytest.mark.parametrize("where", ["city = 'city77'", "key = 4711", "key = -1", "id = 17"])
-@pytest.mark.parametrize("embedded", [0, 1 << 30])
-def test_reads_of_indexes_are_counted(
-    tmp_path: Path, where: str, embedded: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(params=[0, 1 << 30], ids=["index files", "embedded indexes"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     rng = np.random.default_rng(1)
     for number in range(2):
         table = pa.table(
@@ -35,8 +36,14 @@ def test_reads_of_indexes_are_counted(
         )
         orcidx.write_table(table, tmp_path / f"{number}.orc")
         assert (tmp_path / f"{number}.orc").stat().st_size > SMALL_FILE_BYTES
-    index_here(tmp_path, {"bitmap": {"city": {}}, "bloom-filter": {"key": {}}}, embedded_bytes=embedded)
+    index_here(tmp_path, {"bitmap": {"city": {}}, "bloom-filter": {"key": {}}}, embedded_bytes=request.param)
     time.sleep(0.2)  # tails of files that were just written are not kept in memory
+    return tmp_path
+
+
+def read_counts(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
+    """Calls a function after all metadata was forgotten. Returns the bytes and requests of all readers, and the bytes
+    that were read from catalogs."""
     readers: list[LocalReader] = []
     plain = LocalReader.__init__
 
@@ -45,14 +52,52 @@ def test_reads_of_indexes_are_counted(
         readers.append(reader)
 
     forget_metadata()
-    told = orcidx.scan(tmp_path, ["id"], where, use_threads=False).explain().read_bytes
-    forget_metadata()
     with monkeypatch.context() as patch:
         patch.setattr(LocalReader, "__init__", noted)
-        with orcidx.scan(tmp_path, ["id"], where, use_threads=False).to_batches() as batches:
-            list(batches)
-    read = sum(one.metrics.bytes_fetched for one in readers), sum(one.metrics.requests for one in readers)
+        run()
+    counts = [one.metrics for one in readers]
     catalogs = sum(one.metrics.bytes_fetched for one in readers if "_orcidx" in one.name)
+    return sum(one.bytes_fetched for one in counts), sum(one.requests for one in counts), catalogs
+
+
+@pytest.mark.parametrize("where", ["city = 'city77'", "key = 4711", "key = -1", "id = 17"])
+def test_a_scan_counts_reads_of_indexes(folder: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_metadata()
+    told = orcidx.scan(folder, ["id"], where, use_threads=False).explain().read_bytes
+    metrics = []
+
+    def run() -> None:
+        with orcidx.scan(folder, ["id"], where, use_threads=False).to_batches() as batches:
+            list(batches)
+        metrics.append(batches.metrics)
+
+    *read, catalogs = read_counts(run, monkeypatch)
     assert catalogs > 0
-    assert (batches.metrics.bytes_read, batches.metrics.requests) == read
+    assert [metrics[0].bytes_read, metrics[0].requests] == read
     assert told >= catalogs
+
+
+@pytest.mark.parametrize("by", [None, "city"])
+@pytest.mark.parametrize("where", [None, "city = 'city77'", "key = -1", "id = 17"])
+def test_totals_count_reads_of_indexes(
+    folder: Path, where: str | None, by: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reads of catalogs were once not in the metadata of the result."""
+    facts = {}
+
+    def run() -> None:
+        found = orcidx.aggregate(folder, {"n": "count(*)", "last": "max(id)"}, where, by=by, use_threads=False)
+        facts.update(json.loads(found.schema.metadata[b"orcidx"]))
+
+    *read, catalogs = read_counts(run, monkeypatch)
+    assert catalogs > 0
+    assert [facts["bytes_read"], facts["requests"]] == read
+
+
+def test_a_dataset_counts_reads_of_indexes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dataset estimates first whether pushing the filter is faster. The reads for the estimate are counted, too."""
+    dataset = orcidx.dataset(folder, use_threads=False)
+    *read, catalogs = read_counts(lambda: dataset.to_table(filter=pads.field("key") == 4711), monkeypatch)
+    assert dataset.last_metrics is not None
+    assert catalogs > 0
+    assert [dataset.last_metrics.bytes_read, dataset.last_metrics.requests] == read

@@ -26,6 +26,7 @@ from orcidx.scanner.aggregate_pass import (
 )
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.schema_reads import count_schema_reads
 from orcidx.spark.conditions.text_conditions import TextCondition, as_in_spark
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import weigh
@@ -36,13 +37,14 @@ from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
 from orcidx.spark.sessions.spark_session import facts_of
-from orcidx.spark.types.argument_types import Given, OnePath, Schema
 from orcidx.storage import Source, list_sources
 from orcidx.storage.kept_tails import share
 from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from orcidx.spark.types.argument_types import Given, OnePath, Schema
 
 __all__ = ["aggregate"]
 
@@ -115,6 +117,7 @@ def aggregate(
     metrics = ScanMetrics()
     plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=options.case_sensitive)
     known = asked_of_indexes(every.indexes, every.jobs, every.resolved, plan, metrics)
+    count_schema_reads(every, metrics)
     job = _Job(spark, facts.slots, target_bytes, sources)
     add = job.add if len(known.jobs) > DRIVER_FILES else partial(add_files, check=check_way)
     return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics, add=add)
