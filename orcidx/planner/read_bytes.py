@@ -39,7 +39,7 @@ from orcidx.orc.kinds import DATA_KINDS, StreamKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.storage.remote import LastBytes
+from orcidx.storage.remote import BytesAtHand
 
 __all__ = ["Planned", "data_planned", "data_without_evidence"]
 
@@ -72,17 +72,19 @@ def data_planned(
     columns. ``index`` is the row index for seeking, or None if the stripe is read completely. ``kept`` says for each
     row group whether some of its rows remain. ``fetched`` has the streams that were read to prune the stripe.
 
-    These streams are not requested again. Ranges at the end of a remote file are not requested either, if the read of
-    the tail has returned them."""
+    These streams are not requested again. Ranges of a remote file are not requested either, if the read of the tail, or
+    the read of footers of small stripes, has returned them."""
     planned, requested, block_size = 0, 0, reader.facts.block_size
-    known: LastBytes | None = getattr(reader.storage, "last", None)
-    tail = reader.tail.size if known is None or not len(known.data) else known.start
+    at_hand: BytesAtHand | None = getattr(reader.storage, "at_hand", None)
     for column, kind, offset, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)
         for start, stop in group_ranges(positions, kept, length=length, block_size=block_size):
             planned += stop - start
-            if (column, kind) not in fetched and offset + start < tail:
-                requested += stop - start
+            if (column, kind) in fetched or (
+                at_hand is not None and at_hand.find(offset + start, stop - start) is not None
+            ):
+                continue
+            requested += stop - start
     return Planned(planned, requested)
 
 

@@ -103,10 +103,10 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
     """Opens the file. If a copy of its tail is stored elsewhere, the copy is read instead of the tail."""
     limits = MetadataLimits.of(request.options)
     rereads = bool(request.rereads)
-    if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
+    if job.tail is None or job.fingerprint is None or not hasattr(storage, "at_hand"):
         return OrcReader(storage, limits, rereads=rereads)
     remote: Any = storage
-    remote.last.kept = partial(job.tail.read, metrics)
+    remote.at_hand.stored_tail = partial(job.tail.read, metrics)
     try:
         return OrcReader(storage, limits, rereads=rereads)
     except (CorruptFile, Unsupported):  # the copy is damaged, but the file's own tail may be undamaged

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -52,6 +53,9 @@ _MOST_OVER_READ = 4 << 20
 # A request may read unneeded bytes. If a request reads at most this many of them, they are kept in memory. Otherwise
 # all unneeded bytes of the request are dropped as they arrive.
 _HELD_OVER_READ = 1 << 20
+# If more than half of a response is unneeded, the whole response is kept for later reads, because footers of small
+# stripes are read together with the data between them. A reader keeps at most this many bytes.
+_MOST_KEPT = 8 << 20
 # A request counts as lost after this many seconds, plus the time that its bytes take at _SLOWEST_BYTES_PER_SECOND.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
@@ -134,17 +138,36 @@ _NOTHING = memoryview(b"")
 
 
 @dataclass
-class LastBytes:
-    """The bytes at the end of an object, which were already read. ``data`` begins at offset ``start``. ``kept`` is
-    called at the first read of the tail. It may return a stored copy of the tail of the expected version."""
+class BytesAtHand:
+    """Bytes of an object that earlier requests returned, and that later reads need not request again.
 
-    start: int = 0
-    data: memoryview = _NOTHING
-    kept: Callable[[], memoryview | None] | None = None
+    ``tail``: the end of the object, from the offset ``tail_start`` on. ``stored_tail``: is called at the first read of
+    the tail. It may return a stored copy of the tail of the expected version. ``responses``: the offsets and bytes of
+    other responses. Together they have at most ``room`` bytes."""
+
+    room: int
+    tail_start: int = 0
+    tail: memoryview = _NOTHING
+    stored_tail: Callable[[], memoryview | None] | None = None
+    responses: deque[tuple[int, memoryview]] = field(default_factory=deque)
+
+    def find(self, offset: int, length: int) -> memoryview | None:
+        """The bytes of a range, if all of them are at hand. Otherwise None."""
+        for start, data in ((self.tail_start, self.tail), *self.responses):
+            if start <= offset and offset + length <= start + len(data):
+                return data[offset - start : offset - start + length]
+        return None
+
+    def keep(self, offset: int, data: memoryview) -> None:
+        """Keeps a response. The oldest responses are dropped if there is no room for all of them."""
+        self.responses.append((offset, data))
+        while sum(len(one) for _, one in self.responses) > self.room:
+            self.responses.popleft()
 
 
 class RemoteReader:
-    """A ``RangeReader`` over a ``Backend``. After the tail was read, later ranges inside the tail need no request."""
+    """A ``RangeReader`` over a ``Backend``. Ranges inside the tail, or inside another response that is kept, need no
+    further request."""
 
     is_local = False
 
@@ -167,7 +190,7 @@ class RemoteReader:
         if self._largest is None:  # at least two requests at a time, for any limit
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
-        self.last = LastBytes()
+        self.at_hand = BytesAtHand(min(_MOST_KEPT, self._budget // 4))
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
@@ -186,11 +209,11 @@ class RemoteReader:
         return self._fingerprint
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
-        kept, self.last = self.last.kept, LastBytes()
-        if kept is not None and self._fingerprint is not None:
-            data, size = kept(), self._fingerprint.size
+        stored, self.at_hand = self.at_hand.stored_tail, BytesAtHand(self.at_hand.room)
+        if stored is not None and self._fingerprint is not None:
+            data, size = stored(), self._fingerprint.size
             if data is not None and 0 < len(data) <= size:
-                self.last = LastBytes(size - len(data), data)
+                self.at_hand.tail_start, self.at_hand.tail = size - len(data), data
                 return data, size
         return self._run(partial(self._read_tail, length))
 
@@ -209,7 +232,7 @@ class RemoteReader:
 
     def close(self) -> None:
         backend, self._backend = self._backend, None
-        self.last = LastBytes()
+        self.at_hand = BytesAtHand(0)
         if backend is not None:
             backend.close()
 
@@ -251,8 +274,8 @@ class RemoteReader:
             )
         self.metrics.asked(1, len(data))
         self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)
-        if len(data) > len(self.last.data):
-            self.last = LastBytes(size - len(data), data)
+        if len(data) > len(self.at_hand.tail):
+            self.at_hand.tail_start, self.at_hand.tail = size - len(data), data
         return data, size
 
     async def _read_ranges(self, ranges: Sequence[ByteRange], most: int | None) -> list[memoryview]:
@@ -260,17 +283,11 @@ class RemoteReader:
         if self._fingerprint is not None:
             check_inside(ranges, self._fingerprint.size, self.name)
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
-        tail_start, tail = self.last.start, self.last.data
-        tail_stop = tail_start + len(tail)
-        inside = [tail_start <= offset and offset + length <= tail_stop for offset, length in ranges]
-        wanted = [(offset, 0 if held else length) for (offset, length), held in zip(ranges, inside, strict=True)]
+        known = [self.at_hand.find(offset, length) for offset, length in ranges]
+        wanted = [(offset, length if held is None else 0) for (offset, length), held in zip(ranges, known, strict=True)]
         merged = merge_ranges(wanted, gap=self._gap, size=self._merge_size)
-        out = scatter(len(ranges), merged, await self._fetch(backend, self._join(backend, merged, most)))
-        for index, held in enumerate(inside):
-            if held:
-                offset, length = ranges[index]
-                out[index] = tail[offset - tail_start : offset - tail_start + length]
-        return out
+        found = scatter(len(ranges), merged, await self._fetch(backend, self._join(backend, merged, most)))
+        return [fetched if held is None else held for fetched, held in zip(found, known, strict=True)]
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
         """The requests that fetch these ranges. Some backends cannot drop the unneeded bytes of a request when these
@@ -313,10 +330,12 @@ class RemoteReader:
     async def _get(self, backend: Backend, fetch: JoinedFetch) -> list[memoryview]:
         offset, length = fetch.offset, fetch.length
         stretches = [(one.offset - offset, one.length) for one in fetch.fetches]
+        keeps = 2 * sum(size for one in fetch.fetches for *_, size in one.parts) < length <= self.at_hand.room
 
         async def once() -> list[memoryview]:
             started = time.perf_counter()
-            buffer = GapDiscardingBuffer(stretches) if length - fetch.needed > _HELD_OVER_READ else None
+            drops = length - fetch.needed > _HELD_OVER_READ and not keeps
+            buffer = GapDiscardingBuffer(stretches) if drops else None
             answer = _with_bytes(await backend.get(offset, length, buffer))
             if buffer is not None and len(answer.data):
                 buffer.take(answer.data)
@@ -331,6 +350,8 @@ class RemoteReader:
             if buffer is not None:
                 return buffer.kept
             data = memoryview(answer.data).cast("B").toreadonly()
+            if keeps:
+                self.at_hand.keep(offset, data)
             return [data[start : start + size] for start, size in stretches]
 
         return await self._attempt(f"{length} bytes at {offset}", offset, once, length)

@@ -17,6 +17,7 @@ import pytest
 import orcidx
 from orcidx import col
 from orcidx.orc.compression import CHUNK_HEADER
+from orcidx.orc.metadata import TAIL_REQUEST_BYTES
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.predicate.fold import leaves
 from orcidx.storage import RecordingReader, open_reader
@@ -261,6 +262,28 @@ def test_explanations_of_a_remote_file_are_equal(files: list[Path]) -> None:
     told = orcidx.scan("memory://read-bytes/a.orc", ["id"], far_ranges(100)).explain()
     assert told.files[0].read_bytes > told.files[0].index_bytes > 0
     assert orcidx.scan("memory://read-bytes/a.orc", ["id"], far_ranges(100)).explain() == told
+
+
+@pytest.mark.parametrize("columns", [None, ["id"], ["id", "text", "price"]])
+@pytest.mark.parametrize("where", [None, "id < 100", "key = 77", "text > '80'"])
+def test_bytes_between_footers_are_not_fetched_again(
+    files: list[Path], columns: list[str] | None, where: str | None
+) -> None:
+    """The footers of small stripes are fetched together with the data between them, and this data is kept for later
+    reads. Once, a scan of all rows fetched 1.7 times the bytes of the file. Only bytes of the tail are fetched twice.
+    """
+    fsspec = pytest.importorskip("fsspec")
+    for number, path in enumerate(files):
+        url = f"memory://read-bytes/between-{number}.orc"
+        fsspec.filesystem("memory").pipe(f"/read-bytes/between-{number}.orc", path.read_bytes())
+        forget_metadata()
+        told = orcidx.scan(url, columns, where).explain().read_bytes
+        forget_metadata()
+        requests, size = pass_of(orcidx.scan(url, columns, where))
+        assert size <= path.stat().st_size + TAIL_REQUEST_BYTES
+        assert requests <= 4
+        if columns is None and where is None:
+            assert size == told
 
 
 def test_a_scan_counts_the_read_that_finds_its_schema(files: list[Path], tmp_path: Path) -> None:

@@ -61,10 +61,12 @@ def test_asynchronous_storage() -> None:
     cloud.calls.clear()
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
     assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "one check for the read"
-    assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
+    cloud.calls.clear()
+    assert [bytes(b) for b in asyncio.run(reader.aread_ranges([*RANGES, (9000, 10)]))] == [*WANTED, DATA[9000:9010]]
+    assert cloud.calls == [], "most bytes of the response were unneeded, so it was kept"
     cloud.data = DATA[::-1]
     with pytest.raises(StorageError, match="changed"):
-        reader.read_ranges(RANGES)
+        reader.read_ranges([(30_000, 10)])
 
 
 def test_failures_of_any_type() -> None:
@@ -96,7 +98,7 @@ def test_synchronous_storage() -> None:
     assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
     memory.pipe_file("/sync/a.orc", DATA[:-1])
     with pytest.raises(StorageError, match="changed"):
-        reader.read_ranges(RANGES)
+        reader.read_ranges([(30_000, 10)])
     reader.close()
     with pytest.raises(StorageError, match="closed"):
         reader.read_ranges(RANGES)
