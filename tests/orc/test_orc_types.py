@@ -218,6 +218,12 @@ def test_unknown_columns_name_the_nearest(path: str, hint: str | None) -> None:
     assert hint or "mean" not in str(caught.value)
 
 
+def test_a_name_with_dots_that_must_be_a_column() -> None:
+    """The error once suggested the same name."""
+    with pytest.raises(InvalidQuery, match=r"there is no column 's\.x'; 's\.x' is a field of a struct"):
+        find_columns(tree((K.STRUCT, [1], ["s"]), (K.STRUCT, [2], ["x"]), leaf(K.INT)), ("s.x",))
+
+
 def test_unions_have_no_paths() -> None:
     node = tree((K.STRUCT, [1], ["u"]), (K.UNION, [2], []), leaf(K.INT))
     assert project(node, ["u"]).ids == {0, 1, 2}
