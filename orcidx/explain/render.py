@@ -191,7 +191,7 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 def explanation_text(explanation: ExplainedScan) -> str:
     """Returns the explanation as text: first the funnel, then each file with its stripes. For each stripe, the text has
     a map of the row groups, and the reasons why they were skipped or kept."""
-    lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
+    lines = [f"where {explanation.where}" if explanation.where else "no condition"]
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     lines.append(f"  {reading(explanation)}")
     used = set()
@@ -343,7 +343,7 @@ _DETAILED_STRIPES = 200
 
 def explanation_html(explanation: ExplainedScan) -> str:
     """Returns the explanation as an HTML fragment for a notebook."""
-    where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
+    where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts.append(f"<p>{escape(reading(explanation))}</p>")
     parts += [_file_html(files[0]) if len(files) == 1 else _folded_html(files) for files in folded(explanation.files)]

@@ -239,7 +239,7 @@ def test_without_a_predicate():
     assert groups[0].reasons == ()
     made = StripeExplanation(0, 0, ROWS, 150, 0, 0, groups)
     text = str(Explanation(None, (), (FileExplanation("a", ROWS, (made,)),)))
-    assert text.startswith("no predicate")
+    assert text.startswith("no condition")
     assert "█▓xxxxxxxx" in text
     assert str(Explanation(None, (), ()))
 
