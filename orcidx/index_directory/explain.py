@@ -1,7 +1,7 @@
 """Explains what a query would read from a directory of ORC files. The explanation says which evidence rules out the
 other files and rows, and what each kind of evidence would rule out if it were used alone.
 
-A file that the catalog rules out is not opened. For the other files, tails, row indexes and bloom filters are read.
+A file that the catalog rules out is not opened. Of the other files, the tails, row indexes and bloom filters are read.
 File indexes are read for all files. Data is never read.
 """
 

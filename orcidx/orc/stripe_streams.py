@@ -267,7 +267,7 @@ class PlannedStream:
             if start <= offset < stop:
                 end, planned = min(stop, offset + self._reads.read_ahead), (start, stop)
                 break
-        else:  # A run or a chunk ends after the planned range.
+        else:  # The offset is after the planned range, because a run or a chunk ends after it.
             end = min(self.length, offset + (self._chunk_bytes(offset) if self._reads.framed else self._reads.demand))
         for piece in self._pieces:
             if piece.start > offset:

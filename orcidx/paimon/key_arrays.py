@@ -327,7 +327,7 @@ def _too_many_digits(kind: KeyType) -> InvalidQuery:
 
 
 def _wide_timestamps(array: pa.Array, per_second: int, kind: KeyType) -> Any:
-    """Converts timestamps that are stored as decimals of nanoseconds, because their nanoseconds do not fit int64."""
+    """Converts timestamps to keys. The timestamps are decimals of nanoseconds, because int64 is too small for them."""
     nanos_per_key = NANOS["s"] // per_second
     pairs = [divmod(int(value or 0), nanos_per_key) for value in array.to_pylist()]
     keys = [key for key, _ in pairs]

@@ -149,7 +149,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
 
 
 def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
-    """The first row in each of these groups. Every group must have at least one row."""
+    """The first row of ``rows`` in each of these groups. Every group must have at least one of these rows."""
     runs, starts = rows.runs(), bounds[groups]
     first: Int64s = np.maximum(runs[np.searchsorted(runs[:, 1], starts, "right"), 0], starts)
     return first

@@ -246,7 +246,8 @@ def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) ->
             return found[0]
         claims = Claims()  # read in order, even after a failure in a thread, as in ``read_groups``
         return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
-    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # the rows are few and stay in the cache
+    # Stripes without cursors have few rows. So all rows are decoded, and the kept rows are picked from the CPU cache.
+    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)
     sizes = [array_bytes(array) for array in arrays]
     return list(zip(picked(arrays, kept, owned=True), sizes))
 

@@ -52,7 +52,7 @@ class GroupRanges:
                 continue
             try:
                 index = read_row_index(scan.reader, stripe, nodes)
-            except OrcidxError:  # the explanation of the stripe reports the damage
+            except OrcidxError:  # the part of the explanation about this stripe reports the damage
                 return
             self._groups += index.groups
             zone = zone_of_statistics(scan.reader.footer(stripe).writer_timezone)

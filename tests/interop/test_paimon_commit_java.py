@@ -426,8 +426,8 @@ def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> No
 
 
 def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) -> None:
-    """This is a short run of ``python tests/paimon_soak.py 2 1000 --java``. The last compaction has no conflicts, and
-    commits."""
+    """This is a short run of ``python tests/paimon_soak.py 2 1000 --java``. The last compaction
+    commits without a conflict."""
     name = "soaked"
     folder = table_for_soak(paimon_java.path(name))
     java = Compactions(lambda: paimon_java.compact(name, JAVA_USER))

@@ -195,8 +195,8 @@ def bloomed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 
 @pytest.mark.parametrize("writer", ["spark", "pyarrow"])
 def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, Path], writer: str) -> None:
-    """Some rules apply to writers that convert values. They must not affect bloom filters on int, string, date and
-    decimal, or the statistics and filters of timestamps in UTC."""
+    """Some statistics of writers that convert values are not trusted. This must not affect bloom filters on int,
+    string, date and decimal, or the statistics and filters of timestamps in UTC."""
     path = bloomed[writer]
     start = datetime.datetime(2020, 1, 1)
     hour, year_1850 = datetime.timedelta(hours=1), datetime.datetime(1850, 1, 1)

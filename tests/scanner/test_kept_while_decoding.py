@@ -122,8 +122,8 @@ def test_a_wrong_value_that_falls_is_told(tmp_path: Path) -> None:
     path = tmp_path / "rows.orc"
     orcidx.write_table(pa.table({"asked": np.arange(rows) % 7, "number": numbers}), path, compression="uncompressed")
     stored = bytearray(path.read_bytes())
-    # The values 40 and 41 are stored as the bytes 80 and 82. After the change, they are one varint with more than two
-    # digits.
+    # The values 40, 41 and 42 are stored as the bytes 80, 82 and 84. The new bytes are one varint, 693416, which has
+    # too many digits for decimal(4, 0).
     at = stored.index(bytes([80, 82, 84]))
     stored[at : at + 3] = bytes([0xD0, 0xD2, 0x54])
     path.write_bytes(stored)

@@ -56,7 +56,7 @@ def test_named_files_of_one_directory_are_listed_once_more_where_that_is_cheaper
     # A listing of eight files costs more than a look-up of one file.
     assert of_files(spark, directory, "one0")[1] == ["one0.orc"]
     frame, looked_up = of_files(spark, directory, "part=0")
-    # Files are looked up one by one, because part=1 also has a same.orc.
+    # A listing by name would also return part=1/same.orc, so files are looked up one by one.
     assert sorted(looked_up) == ["one0.orc", "same.orc", "three0.orc", "two0.orc"]
     assert {row.part for row in frame.collect()} == {0}
     assert frame.count() == 4

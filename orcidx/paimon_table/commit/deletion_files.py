@@ -81,7 +81,8 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
     deleted rows would be visible again."""
     if entry.external_path is not None:
         raise Unsupported(
-            f"orcidx cannot change index file {entry.name}, because it is outside the table; delete with Paimon's Java"
+            f"orcidx cannot delete these rows, because their deletion vectors are in index file {entry.name}, which is "
+            "outside the table; delete the rows with Paimon's Java (Spark, Flink)"
         )
     source = state.files.source(index_path(state.schema, entry))
     vector = read_deletion_vector(source, where.offset, where.length)

@@ -186,7 +186,7 @@ class SnapshotCreation:
             unseen = below is None and lowest == self.files.hint()
         except (OrcidxError, OSError):
             return  # our snapshot exists, but the snapshot below it cannot be read
-        if below == base or lowest is None:  # the snapshots below have expired
+        if below == base or lowest is None:  # unchanged, or all snapshots below have expired
             return
         said = f"the table was rolled back to snapshot {lowest} or below while snapshot {number} was committed"
         if unseen and not discard(self.folder, [f"snapshot/snapshot-{number}"]):

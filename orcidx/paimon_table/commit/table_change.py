@@ -49,7 +49,8 @@ def check_table(state: TableState, operation: Operation, options: CommitOptions)
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
         raise Unsupported(
             f"schema {state.schema.id} has the key {unknown[0]!r}, which orcidx does not know; change the table with "
-            f"its version of Paimon, or, if the key does not concern {operation}, pass allow_options=[{unknown[0]!r}]"
+            f"the version of Paimon that wrote it, or, if the key does not concern {operation}, pass "
+            f"allow_options=[{unknown[0]!r}]"
         )
     check_options(state.schema.options, operation, admitted)
 

@@ -199,7 +199,8 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
     if names := sorted({name for found in unknown for name in found} - set(admitted)):
         raise Unsupported(
             f"a manifest has the field {names[0]!r}, which orcidx does not know, so new entries would have no value "
-            f"for the field; change the table with its version of Paimon, or pass allow_options=[{names[0]!r}]"
+            "for the field; change the table with the version of Paimon that wrote it, or pass "
+            f"allow_options=[{names[0]!r}]"
         )
 
 
@@ -212,7 +213,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     if unknown := [name for name in snapshot.unknown if name not in admitted]:
         raise Unsupported(
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which orcidx does not know; change the table with "
-            f"its version of Paimon, or, if the field can be dropped, pass allow_options=[{unknown[0]!r}]"
+            f"the version of Paimon that wrote it, or, if the field can be dropped, pass allow_options=[{unknown[0]!r}]"
         )
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
@@ -234,7 +235,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     if document.get("commitKind") not in _KINDS:
         raise Unsupported(
             f"snapshot {snapshot_id} has the kind {document.get('commitKind')!r}, which orcidx does not know; change "
-            "the table with its version of Paimon"
+            "the table with the version of Paimon that wrote it"
         )
     return document
 

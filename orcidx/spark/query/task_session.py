@@ -50,7 +50,7 @@ class OfSession:
             if now is not None and now.lower() != value:
                 raise InvalidQuery(
                     f"{name} is {now} now, but was {value} when orcidx was registered or the DataFrame was created. "
-                    "Create the DataFrame again; for the format orcidx, call orcidx.spark.register(spark) first"
+                    'Create the DataFrame again; if it reads format("orcidx"), call orcidx.spark.register(spark) first'
                 )
         if property_of is not None and (now := property_of(CASE)) is not None:
             rows = _by_case(rows, now.lower() == "true")
