@@ -3,8 +3,8 @@ python -m benchmarks.engines
 
 All sources have the same tables. ORC files are written by ``orcidx.write_table`` and Parquet files by pyarrow, both
 with ZSTD. In each round, each query runs on all sources in turn. The least time of the rounds counts, and the answers
-are compared by value. A ratio is the time with Parquet divided by the time with the source: 1 is as fast, 0.5 takes
-twice as long. Sources:
+are compared by value. A ratio is the time with Parquet divided by the time with the source. With a ratio of 0.5, the
+query takes twice as long as with Parquet. Sources:
 
 ``parquet``  the engine's own reader
 ``orcidx``   ``orcidx.register_duckdb`` in DuckDB, ``orcidx.scan_polars`` in Polars

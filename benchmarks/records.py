@@ -18,7 +18,7 @@ PAGE = Path(__file__).parent / "RECORDS.md"
 DATA = PAGE.with_name("records.jsonl")
 INTRODUCTION = """# Records of long runs
 
-What was run, and no more than that. `python -m benchmarks.records` makes this page from `benchmarks/records.jsonl`.
+This page lists long runs. `python -m benchmarks.records` makes it from `benchmarks/records.jsonl`.
 """
 
 Record = dict[str, Any]

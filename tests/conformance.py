@@ -68,7 +68,7 @@ def check_range_reader(reader: RangeReader, content: bytes) -> None:
     with ThreadPoolExecutor(4) as pool:
         offsets = [number * (size - 50) // 40 for number in range(40)]
         for offset, (one,) in zip(offsets, pool.map(lambda at: reader.read_ranges([(at, 50)]), offsets), strict=True):
-            assert bytes(one) == content[offset : offset + 50], "threads that share it get each other's bytes"
+            assert bytes(one) == content[offset : offset + 50], "threads that share a reader get each other's bytes"
     reader.close()
 
 
@@ -214,7 +214,9 @@ def check_exclusive_create(folder: Folder, *, rounds: int = 5, writers: int = 8)
             told = list(pool.map(race, calls))
             assert told.count(True) == 1, f"create returned True to {told.count(True)} of {writers} writers"
             assert folder.read(name) == calls[told.index(True)][1]
-    assert not folder.create(names[0], folder.read(names[0]) or b""), "equal bytes are no success either"
+    assert not folder.create(names[0], folder.read(names[0]) or b""), (
+        "create must return False, even if the stored bytes are the same"
+    )
     mine = uuid.uuid4().bytes
     assert folder.publish(f"{base}/mine", mine)
     assert folder.publish(f"{base}/mine", mine)

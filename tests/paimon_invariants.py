@@ -139,7 +139,7 @@ def check_table(folder: Path) -> Files:
         assert names[file["_FILE_NAME"]].stat().st_size == file["_FILE_SIZE"]
         sidecars = [name for name in file["_EXTRA_FILES"] if name.endswith(".index")]
         assert len(sidecars) <= 1
-        assert not (sidecars and file["_EMBEDDED_FILE_INDEX"] is not None), "readers would take the embedded one"
+        assert not (sidecars and file["_EMBEDDED_FILE_INDEX"] is not None), "readers would use only the embedded index"
         for name in file["_EXTRA_FILES"]:
             assert name in names
         rows[record["_PARTITION"], record["_BUCKET"], file["_FILE_NAME"]] = file["_ROW_COUNT"]

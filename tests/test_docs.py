@@ -106,4 +106,4 @@ def test_every_block_says_what_it_is(page):
     fences = re.findall(r"^```(\S*)$", text, re.MULTILINE)
     assert len(fences) % 2 == 0
     if page.parent.name in ("tutorials", "guides", "reference"):
-        assert all(fences[::2]), "a fence names its language: python, sh, or text"
+        assert all(fences[::2]), "name the language of each code block: ```python, ```sh or ```text"

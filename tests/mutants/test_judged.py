@@ -49,7 +49,7 @@ def test_the_mutants_of_cython_are_there() -> None:
     assert len({(one["place"], one["before"], one["after"]) for one in mutants}) == len(mutants) >= 30
     for one in mutants:
         source = (ROOT / "orcidx" / one["place"]).read_text()
-        assert source.count(one["before"]) == 1, f"{one} is no mutant any more: take it out, or judge what it became"
+        assert source.count(one["before"]) == 1, f"{one}: the code has changed; remove or change the entry"
         assert one["after"] != one["before"]
         judged_as_it_says(one)
 
@@ -59,5 +59,5 @@ def test_the_judged_mutants_are_there() -> None:
     modules = {one["name"].partition(": ")[0] for one in judged}
     known = {m.name for name in modules for m in mutants_of(name, (ROOT / "orcidx" / f"{name}.py").read_text())}
     for one in judged:
-        assert one["name"] in known, f"{one['name']} is no mutant any more: take it out, or judge what it became"
+        assert one["name"] in known, f"{one['name']}: the code has changed; remove or change the entry"
         judged_as_it_says(one)
