@@ -202,7 +202,7 @@ def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved:
     more = busy["with"] - busy["without"]
     share = more / busy["without"]
     if proved:
-        text = f"{share:+.1%} of a read without (needed below {PROVED_SHARE:.0%})"
+        text = f"{share:+.1%} of a read without a predicate (needed below {PROVED_SHARE:.0%})"
         return Row(f"keeping all rows, proved ({name})", busy | wall, text, share < PROVED_SHARE)
     text = f"{more:+.0f} ms, {share:+.1%} (needed below pyarrow.compute's filter, {busy['pyarrow.compute']:.0f} ms)"
     return Row(f"keeping all rows, not proved ({name})", busy | wall, text, more < busy["pyarrow.compute"])
