@@ -175,9 +175,9 @@ class _Running:
             self.results.append(item)
 
     def poll(self) -> None:
-        """Starts the turn, and sends bytes that have arrived to its generator. Does not send bytes of the kind "data",
-        because they would start decoding. A local file is read later, because its bytes can be read without waiting. An
-        error is kept, and is raised when the turn becomes the current turn."""
+        """Starts the turn. If requested bytes have arrived, sends them to the turn's generator. Bytes of the kind
+        "data" are not sent, because they would start decoding. A local file is read later, because its bytes can be
+        read without waiting. An error is kept, and is raised when the turn becomes the current turn."""
         if self.turn.is_local or self._failed is not None or self._ended or self.results:
             return
         try:

@@ -1,17 +1,17 @@
 """Bit unpacking, and decoding of several whole runs of version 2 in a row.
 
-Values of one width are packed most significant bit first. In portable C each value needs an unaligned load of 8 bytes,
-a shift and a mask, because the bit offset in the byte plus the width never exceeds 64. With AVX2 one byte shuffle moves
-eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled once for each width.
-The variant is chosen when the module is loaded.
+Values of one width are packed most significant bit first. In portable C each value needs one unaligned load of 8 bytes,
+a shift and a mask. One load is enough, because the bit offset in the byte plus the width never exceeds 64. With AVX2
+one byte shuffle moves eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled
+once for each width. The variant is chosen when the module is loaded.
 
 ``runs_int32`` and ``runs_int64`` decode one run after the other in the simple case. In this case the run and the bytes
 that may be loaded after it are in memory, whole vectors fit into the output, and the values fit into 32 bits. The
 functions stop before the first run of another kind, which ``int_rle`` then decodes. Writers cut random data into runs
 of five values, because an accidental repetition of three values ends a run. For such data a branch for each kind of run
-takes longer than the values. So the same instructions decode short repeats, short literals and repeats of a small
-value. These instructions shift one word of 64 bits by the position of each value in it. The values of a repetition are
-all at the same position. This takes 9 ns a run instead of 35 ns.
+takes longer than decoding the values. So the same instructions decode short repeats, short literals and repeats of a
+small value. These instructions shift one word of 64 bits by the position of each value in it. The values of a
+repetition are all at the same position. This takes 9 ns a run instead of 35 ns.
 """
 
 import os

@@ -25,8 +25,7 @@ cdef uint64_t C1 = 0x87C37B91114253D5ULL
 cdef uint64_t C2 = 0x4CF5AD432745937FULL
 
 MOST_HASHES = 64
-"""Filters with more hash functions than this are refused, because such bytes are not a valid filter. The file
-over1k_bloom.orc has a layout from before the format was final."""
+"""Filters with more hash functions than this are refused, because such bytes are not a valid filter."""
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:

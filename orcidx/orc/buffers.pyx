@@ -245,7 +245,7 @@ cdef int64_t place_all(IntRle lengths, const uint8_t* bits, int64_t start, int64
 def read_lengths(IntRle lengths not None, int64_t n, int32_t[::1] out not None):
     """Like ``read_offsets`` for ``n`` rows without nulls. If all lengths are equal, writes no offsets.
 
-    Returns the last offset, and the length of all rows. The length is -1 if offsets were written.
+    Returns the last offset, and the length that all rows have. This length is -1 if offsets were written.
     """
     cdef int64_t block[BLOCK + 1]
     cdef int64_t start = 0, step, i, length = -1, other, total = 0

@@ -1,4 +1,4 @@
-# The kernels of decimals: values of one block are rescaled, counted and tested for their digits.
+# The kernels of decimals: the values of one block are rescaled, and their numbers of digits are checked.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 

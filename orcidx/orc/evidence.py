@@ -176,7 +176,10 @@ class StatisticsEvidence(_Noted):
         if column.distrusted or column.reasons:
             self._explain_distrust(leaf, column)
         elif not alike:
-            text = f"the file's {column.node} column is read as {leaf.type}, whose order differs from its statistics"
+            text = (
+                f"the file's {column.node} column is read as {leaf.type}, "
+                "and values of this type have another order than the statistics"
+            )
             self._note(leaf, "silent", text)
         elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):
             self._note(leaf, "silent", f"minimum and maximum prove nothing for {leaf.op.value}")

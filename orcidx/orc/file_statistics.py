@@ -77,7 +77,7 @@ def _column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
     if len(nodes) > 1:
         ids = ", ".join(str(node.id) for node in nodes)
         raise InvalidQuery(
-            f"there are several columns {nodes[0].dotted!r}; give the column id instead of the name, one of {ids}"
+            f"there are several columns {nodes[0].dotted!r}; instead of the name, give one of the column ids {ids}"
         )
     return nodes[0]
 

@@ -13,8 +13,8 @@ from orcidx.orc.metadata_limits import MetadataLimits
 __all__ = ["check_extents", "check_types"]
 
 DEEPEST_NESTING = 100
-"""Types that are nested deeper are refused. For each level, opening a column takes four of Python's thousand frames,
-and its Arrow type takes two more. Callers need some frames, too."""
+"""Types that are nested deeper are refused. Python allows a thousand nested calls. For each level, opening a column
+takes four of them, and making its Arrow type takes two more. The callers need some calls, too."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
 _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})

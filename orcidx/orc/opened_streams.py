@@ -1,4 +1,4 @@
-"""``OpenedStreams``: the streams of a stripe that are open, the places of their bytes, and the plan of what is read."""
+"""``OpenedStreams``: the open streams of a stripe, the places of their bytes, and the plan of the bytes to read."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
     known = [node.dotted for node in root.walk() if node.path]
     near = nearest(text, known)
     hint = f"; did you mean {near!r}?" if near else added_column_hint(text)
-    if text in known:  # a name with a dot was given where only the name of a column has an effect
+    if text in known:  # the caller gave the path of a field as a single name
         hint = f"; {text!r} is a field of a struct"
     raise InvalidQuery(f"there is no column {text!r}{hint}")
 

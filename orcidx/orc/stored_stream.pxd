@@ -7,8 +7,8 @@ from orcidx.storage.local_file cimport PieceRun
 
 cdef enum:
     STORED_RUN = 16     # most stored chunks that are read at once, directly to their destination
-    # The size of two zstd blocks and some slack. With this much memory after a block, zstd decodes literals into it.
-    # The next block needs this memory in the cache anyway. This saves 4 % of the time of a column of doubles.
+    # The size of two zstd blocks and some slack. With this much memory after a block, zstd decodes literals to
+    # this memory, which the next block needs in the cache anyway. This saves 4 % of the time of a column of doubles.
     LITERALS = 262208
 
 

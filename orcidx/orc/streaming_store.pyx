@@ -87,7 +87,7 @@ cdef void fence_stores() noexcept nogil:
 def integers_use_streaming() -> bool:
     """Whether this processor decodes integers faster if they are stored past the caches.
 
-    AMD processors do not. They overlap ordinary stores with decoding, but they wait for stores that bypass the caches
-    (decision 0002).
+    AMD processors do not decode them faster in this way. They overlap ordinary stores with decoding, but they wait for
+    stores that bypass the caches (decision 0002).
     """
     return not is_amd()

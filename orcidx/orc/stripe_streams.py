@@ -252,7 +252,7 @@ class PlannedStream:
             self._next.close()
 
     def _ask_ahead(self, coming: NextPiece) -> None:
-        """Requests the next planned piece after the newest one, unless this piece was already read."""
+        """Requests the first planned piece after the newest piece, unless a held piece has some of its bytes."""
         after = self._pieces[-1].stop
         start, stop = next(((max(a, after), b) for a, b in self.planned if after < b), (0, 0))
         stop = min(stop, start + self._reads.read_ahead)

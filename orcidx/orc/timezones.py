@@ -61,8 +61,8 @@ transitions."""
 
 CALM_FROM, CALM_UNTIL = 2 * DAY_SECONDS, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970. Between these two times, all tables of time zones agree, except for
-the differences in ``Zone.shifts``. Each is two days away from the times at which tables may differ. Before 1970 the
-tables are guesses, and from 2037 on Java uses a rule."""
+the differences in ``Zone.shifts``. Each of the two times is two days away from times at which
+the tables may differ. Before 1970 the tables are guesses, and from 2037 on Java uses a rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
 """A pattern for names of zones. A part of a name has at most 32 letters. Today no part has more than 20, and file

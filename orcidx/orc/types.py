@@ -53,7 +53,7 @@ SPARK_TYPE = "spark.sql.catalyst.type"
 """The attribute in which Spark stores the type that the column has in Spark."""
 
 SIZED_TYPE = "orc.type"
-"""The field metadata with char(n) or varchar(n) for a string column. The writer uses it."""
+"""A metadata key of string fields. Its value is char(n) or varchar(n), and the writer writes a column of this type."""
 
 LONGEST_SIZED = 65535
 """The number of characters of the longest char and varchar."""

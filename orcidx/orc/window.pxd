@@ -39,9 +39,9 @@ cdef class Window(PlainStream):
     cdef const uint8_t* p
     cdef const uint8_t* end
 
-    # Returns 1 if there is at least one more byte after the unread bytes. The unread bytes stay, but may move, so read
-    # `p` and `end` again. Returns 0 if the stream has no more bytes. Raises CorruptFile. May be called while bytes are
-    # unread, because a run may be in two chunks.
+    # Returns 1 if there is at least one more byte after the unread bytes. The unread bytes are kept, but may move, so
+    # read `p` and `end` again. Returns 0 if the stream has no more bytes. Raises CorruptFile. May be called while bytes
+    # are unread, because a run may be in two chunks.
     cdef int refill(self) except -1 nogil
     # Copies exactly n bytes to `out`, or raises CorruptFile.
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil

@@ -8,12 +8,12 @@ gives them to decoders as contiguous bytes, even across chunks and pieces. The m
       | CARRY ............ [unread tail] | extent ....................... | SLACK |
                            p                                              end
 
-``refill`` moves the unread tail to just before the next chunk, so that a run in both is contiguous. Bytes that are
-stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only two parts are
-copied: the tail of a run in two chunks, and the last ``SLACK`` bytes if no readable bytes follow them. ``take`` also
-avoids copies. A chunk that is wanted completely is decompressed directly to its destination. If the source supports it,
-uncompressed bytes are also read directly to their destination: all bytes with codec NONE, otherwise series of
-uncompressed chunks.
+``refill`` moves the unread tail to just before the next chunk, so that a run that is in both of them is contiguous.
+Bytes that are stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only
+two parts are copied: the tail of a run in two chunks, and the last ``SLACK`` bytes if no readable bytes follow them.
+``take`` also avoids copies. A chunk that is wanted completely is decompressed directly to its destination. If the
+source supports it, uncompressed bytes are also read directly to their destination: all bytes with codec NONE, otherwise
+series of uncompressed chunks.
 """
 
 from libc.stdint cimport int64_t, uint8_t

@@ -35,7 +35,8 @@ def test_offsets_equal_those_of_zoneinfo(name):
 
 
 def test_before_the_first_transition_it_is_standard_time():
-    """zoneinfo has local mean time (-7:52:58) before the first transition. ORC's readers and writers do not use it."""
+    """zoneinfo has local mean time (-7:52:58) before the first transition. ORC's readers and writers do not use local
+    mean time."""
     assert load_zone("America/Los_Angeles").offset_at(-3_700_000_000) == -8 * 3600
 
 

@@ -11,7 +11,7 @@ from orcidx.fetching.drive import PENDING, Fetch, Turn, arun_in_turn, off_loop, 
 
 
 class Storage:
-    """Answers each range with the text "offset+length", and keeps a list of the ranges that were asked for."""
+    """Answers each range with the text "offset+length", and keeps a list of the requested ranges."""
 
     def __init__(self, is_local=False):
         self.asked = []
@@ -94,7 +94,7 @@ def test_the_next_is_fetched_but_not_decoded_ahead():
     results = run_in_turn(turns)
     assert next(results) == "a 1+2"
     deadline = time.monotonic() + 10
-    while len(storage.asked) < 3 and time.monotonic() < deadline:  # b's footer request is on its way
+    while len(storage.asked) < 3 and time.monotonic() < deadline:  # until the footer of b is requested
         time.sleep(0.001)
     assert len(storage.asked) >= 3
     assert log == ["decoding a"]

@@ -1,4 +1,4 @@
-"""Ranges are joined into few requests: which gaps are closed, and what happens to the bytes in these gaps."""
+"""Ranges are joined into few requests: which gaps between ranges are read, too, and what happens to their bytes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_joined_fetches_hold_the_same_parts(
 def test_no_more_requests_than_wanted_where_the_bytes_allow(
     ranges: list[tuple[int, int]], most: int, over_read: int
 ) -> None:
-    """The widest gaps stay open. There are more requests than wanted only if closing a gap would read too many
-    bytes."""
+    """The widest gaps are not read. There are more requests than wanted only if reading one more gap would read too
+    many bytes."""
     merged = merge_ranges(ranges, gap=0, size=1000)
     gaps = sorted(after.offset - before.offset - before.length for before, after in itertools.pairwise(merged))
     least = sum(gaps[: max(0, len(merged) - most)])

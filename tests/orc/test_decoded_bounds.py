@@ -52,7 +52,7 @@ def test_no_value_lies_outside_of_a_bound_that_java_decoded(merged, rng):
 
 
 def test_no_value_lies_above_an_upper_bound_that_java_cut(rng):
-    """Java keeps the first characters of an upper bound, and replaces the last of them by the next character."""
+    """Java keeps the first characters of an upper bound, and adds one to the code point of the last of them."""
     bounded = 0
     for _ in range(500):
         [values] = random_groups(rng, 1)

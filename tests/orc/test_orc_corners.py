@@ -1,5 +1,5 @@
-"""Files that other readers read incorrectly: unusual types and stripes, nested projection, batches limited by bytes,
-threads."""
+"""Corner cases of reading: unusual types and stripes, projection of nested fields, batches limited by bytes,
+encryption, and threads."""
 
 import io
 import multiprocessing

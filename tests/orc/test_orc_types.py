@@ -1,4 +1,4 @@
-"""The type tree: its text, Arrow types, paths and projection. Also, the table of streams."""
+"""The type tree: its text, Arrow types, paths and projection. Also tests the table of the streams of each type."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_unknown_columns_name_the_nearest(path: str, hint: str | None) -> None:
 
 
 def test_a_name_with_dots_that_must_be_a_column() -> None:
-    """The error once suggested the same name."""
+    """An earlier version of the message suggested the name that the caller had given."""
     with pytest.raises(InvalidQuery, match=r"there is no column 's\.x'; 's\.x' is a field of a struct"):
         find_columns(tree((K.STRUCT, [1], ["s"]), (K.STRUCT, [2], ["x"]), leaf(K.INT)), ("s.x",))
 
@@ -231,7 +231,7 @@ def test_unions_have_no_paths() -> None:
         project(node, ["u.0"])
 
 
-# The table of streams. The widths are those of entries that real writers wrote.
+# The table of streams. ``width`` is the number of positions in a row-index entry that a real writer wrote.
 
 
 @pytest.mark.parametrize(

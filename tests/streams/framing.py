@@ -90,8 +90,8 @@ def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, n
     """Cuts ``content`` into chunks of ``size`` bytes.
 
     With framing NONE, the chunks are the pieces of the storage. With ZLIB, each chunk is deflated. With MIXED, deflated
-    and original chunks alternate. Before each chunk is an empty one, in turn: an original chunk without bytes, a
-    compressed chunk without bytes, and a chunk that deflates to nothing.
+    and original chunks alternate. Before each chunk is an empty chunk. Three kinds of empty chunks take turns: an
+    original chunk without bytes, a compressed chunk without bytes, and a chunk that deflates to nothing.
     """
     if framing == "NONE":
         return Chopped(content, content, (), framing, size)

@@ -1,4 +1,4 @@
-"""Codecs: every kind, in native code and in Python, damage, decompression bombs, and series of chunks."""
+"""Every kind of codec, in native code and in Python. Also damaged chunks, decompression bombs, and series of chunks."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_truncated_anywhere(kind: str, native: bool) -> None:
             got = decompressed(codec, chunk[:end], 1 << 18)
         except CorruptFile:
             continue
-        # An LZ4 block has no end mark, and an empty zstd stream has no frame. So the result can have fewer bytes, but
-        # no wrong bytes.
+        # An LZ4 block has no end mark, and an empty zstd stream has no frame. So for a truncated chunk
+        # the result may have fewer bytes, but it has no wrong bytes.
         assert len(got) < len(TEXT)
         assert TEXT.startswith(got)
         assert kind == "LZ4" or end == 0

@@ -100,8 +100,8 @@ def test_the_offset_is_that_of_the_chunk() -> None:
 
 
 def test_legal_oddities() -> None:
-    # In the compressed chunk, bytes follow the end of the deflate data. A single byte follows this chunk, which is the
-    # last. In the next stream, an original chunk is longer than a block.
+    # The compressed chunk has more bytes after the end of the deflate data. It is the last chunk, and a single byte
+    # follows it. In the next stream, an original chunk is longer than a block.
     data = original(bytes(range(12))) + compressed(deflate(b"xyz") + b"junk") + b"\x05"
     source = window(data, block_size=20)
     assert read(source, 15) == bytes(range(12)) + b"xyz"

@@ -55,13 +55,13 @@ KEPT_WIDTHS = (1, 2, 4, 8, 16)
 and ``scanner/kept_values``)."""
 
 TESTED_ROWS = 1 << 15
-"""The number of values that are decoded and then tested. They take at most 256 KiB, so they stay in the processor's
-cache."""
+"""The number of values that are decoded, and then tested, at a time. They take at most 256 KiB, so they stay in the
+processor's cache."""
 
 LARGEST_ARRAY = (1 << 31) - 1
 """The most bytes of strings, or elements of lists, that one Arrow array can address with 32-bit offsets."""
 HELD_BYTES = 128 << 20
-"""The default of the option ``held_bytes``. A larger length is more likely to be damaged than correct."""
+"""The default of the option ``held_bytes``. If a length in a file needs more memory, the length is probably damaged."""
 MOST_SKIPPED = 1 << 60
 """The most rows that can be skipped at once. A larger number is damage, because no stripe has so many elements."""
 
@@ -165,7 +165,7 @@ class Limits:
 
 def _too_much(what: str, most: int) -> Unsupported:
     return Unsupported(
-        f"{what}, more than {most}, the limit for a stripe of this size; raise the option held_bytes to read them"
+        f"{what}, more than {most}, the limit for a stripe of this size; raise the option held_bytes to read the stripe"
     )
 
 
@@ -341,8 +341,9 @@ class Fixed(ColumnReader):
     """Reads values of a fixed width. The stream has only the values that are not null. After they are read, they are
     moved to their rows.
 
-    ``test``: if it is set, reads return a byte for each row instead of its value. The function gets values as bytes,
-    and writes a 1 for each value that passes the test, and otherwise a 0. The byte of a null row is 0."""
+    ``test``: a function or None. If it is set, reads return a byte for each row instead of its value. The function gets
+    values as bytes. It writes a 1 for each value that passes the test, and a 0 for any other value. The byte of a null
+    row is 0."""
 
     width: int
     test: Callable[[memoryview, memoryview], None] | None = None

@@ -39,8 +39,8 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
 }
 
 BLOCK_BYTES = 1 << 16
-"""The size of a block of floats if only some of them are kept. A block of this size stays in the cache until its kept
-values are copied."""
+"""The size of a block of floats if only some of them are kept. A block of this size stays in the processor's cache
+until its kept values are copied."""
 
 _STREAMING_INTEGERS = integers_use_streaming()
 

@@ -37,10 +37,10 @@ VIEW_BYTES = 16
 INLINE_BYTES = 12
 """A view of a string of at most this many bytes contains the string."""
 SHARED_BYTES = 1 << 16
-"""Views refer to the bytes of the dictionary if there are at most this many of them. ``nbytes`` counts these bytes in
-every batch, so the batches of a larger dictionary would seem too large."""
+"""Views refer to the bytes of the dictionary if the dictionary has at most this many bytes. Arrow's ``nbytes`` counts
+these bytes in every batch, so the batches of a larger dictionary would seem too large."""
 VIEWS_WITH_CONTENT = hasattr(pa.DataType, "has_variadic_buffers")
-"""Whether this version of pyarrow makes arrays of views with further buffers."""
+"""Whether this version of pyarrow can make arrays of views that refer to further buffers."""
 LONGEST_CHAR = 1 << 16
 """The most characters of a CHAR type whose values are padded. Hive allows 255."""
 

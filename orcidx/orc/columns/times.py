@@ -30,7 +30,7 @@ MEAN_TIMES = -2208988800
 """1900-01-01 in seconds since 1970. ORC Java computes with java.util, which has no local mean times before this date.
 Spark computes with java.time, which has them. Spark keeps the local date and time when it converts between the two."""
 BLOCK_VALUES = 1 << 14
-"""The number of values that are held between the streams and the output, in two buffers of 64 bits."""
+"""The number of values that are held between the streams and the output, in two buffers of int64."""
 EXACT = pa.decimal128(38, 0)
 """Nanoseconds since 1970 for any year. Predicates compare timestamps in this type if they do not fit into 64 bits."""
 
