@@ -2,7 +2,8 @@
 
 Two stripes are active at a time: one is decoded while the next one is fetched. The first stripe may use all bytes that
 the second stripe does not hold. The second stripe may use at most half of the budget. If half is not enough, the second
-stripe waits until it is the first stripe. So a stripe needs only a few requests if its data fits into ``io_bytes``."""
+stripe waits until it is the first stripe, and may then fetch more. So a stripe whose data fits into ``io_bytes`` needs
+only a few requests."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def _through(native: NativeCodec) -> DecompressInto:
 
 def _copy(data: bytes | bytearray, out: memoryview) -> int:
     if len(data) > len(out):
-        raise ValueError(f"{len(data)} bytes")
+        raise ValueError(f"{len(data)} bytes do not fit into {len(out)}")
     out[: len(data)] = data
     return len(data)
 
@@ -341,7 +341,7 @@ def _zstd(native: bool) -> Codec:
                 room = out[total:]
                 # The library allocates the size that the frame declares, so this size is checked first.
                 if zstandard.frame_content_size(frame) > len(room):
-                    raise ValueError("declares more")
+                    raise ValueError(f"a zstd frame declares more than {len(room)} bytes")
                 total += _copy(context.decompress(frame, max_output_size=max(len(room), 1)), room)
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error

@@ -1,6 +1,6 @@
 """Makes views of strings, in Arrow's format.
 
-A view has 16 bytes. The first four are the length of the string. If the string has at most 12 bytes, these bytes
+A view has 16 bytes. The first four bytes are the length of the string. If the string has at most 12 bytes, these bytes
 follow. Otherwise the first four bytes of the string follow, then the number of the buffer that has the string, and the
 offset of the string in this buffer.
 """
