@@ -432,7 +432,9 @@ class BitmapIndex(BodyIndex):
         check_type(self.data_type)
         self.version, rows, values, has_null = self._body.unpack(HEAD, 0)
         if self.version not in _LAYOUTS:
-            raise CorruptFile(f"the bitmap index has version {self.version}; orcidx supports 1 and 2", offset=0)
+            raise CorruptFile(
+                f"the bitmap index has version {self.version}; orcidx supports versions 1 and 2", offset=0
+            )
         if not 0 <= values <= rows or has_null > 1:
             raise CorruptFile(
                 f"the bitmap index has {rows} rows, {values} values and the null flag {has_null}, but it must have at "

@@ -83,7 +83,7 @@ def read(data: memoryview) -> Contents:
     """Reads a whole body. Raises ``CorruptFile``."""
     version, rows = _unpack(HEAD, data, 0)
     if version != VERSION:
-        raise CorruptFile(f"the BSI has version {version}; orcidx supports {VERSION}", offset=0)
+        raise CorruptFile(f"the BSI has version {version}; orcidx supports only version {VERSION}", offset=0)
     if rows < 0:
         raise CorruptFile(f"a BSI has {rows} rows, but the number of rows must not be negative", offset=1)
     parts: list[BsiPart | None] = []

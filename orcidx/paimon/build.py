@@ -75,7 +75,10 @@ def type_of_arrow(kind: pa.DataType) -> DataType:
         return parse_type(f"DECIMAL({kind.precision}, {kind.scale})")
     if pa.types.is_map(kind):
         return DataType("MAP", children=(type_of_arrow(kind.key_type), type_of_arrow(kind.item_type)))
-    raise Unsupported(f"columns of Arrow type {kind} cannot be indexed, because no Paimon type with an index fits")
+    raise Unsupported(
+        f"columns of Arrow type {kind} cannot be indexed, because no Paimon type that an index supports "
+        "corresponds to this type"
+    )
 
 
 class FileIndexBuilder:

@@ -146,7 +146,7 @@ def read_container(body: Body) -> Container:
     if magic != MAGIC:
         raise CorruptFile(f"this is not a file index: it starts with {magic}, not with {MAGIC}", offset=0)
     if version != VERSION:
-        raise CorruptFile(f"the file index has version {version}; orcidx supports {VERSION}", offset=8)
+        raise CorruptFile(f"the file index has version {version}; orcidx supports only version {VERSION}", offset=8)
     if not HEAD.size <= head_length <= body.length:
         raise CorruptFile(
             f"the header of a file index of {body.length} bytes cannot have {head_length} bytes", offset=12

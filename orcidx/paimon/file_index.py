@@ -430,8 +430,8 @@ def read_file_index(
     known = source.size if isinstance(source, Source) else None
     at_once = known is not None and known <= _BYTES_READ_AT_ONCE
     if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
-        # The size is known, so it is not requested from the store. The version is not needed either. Versions are only
-        # compared between the responses of several requests, and here there is only one request.
+        # The size is known, so it is not requested from the store. The file's version is not needed either.
+        # Versions are only compared between the responses of several requests, and here there is only one request.
         reader = source.open(expected=Fingerprint(known))
     else:
         reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)

@@ -144,7 +144,7 @@ def _text(key: Key, data_type: DataType) -> bytes:
     except UnicodeDecodeError as error:
         raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # readers may cut the value
+        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut this value
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 

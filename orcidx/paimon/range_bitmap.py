@@ -154,7 +154,9 @@ class RangeBitmapIndex(BodyIndex):
         check_type(self.data_type)
         length, version, rows, cardinality = self._body.unpack(HEAD, 0)
         if version > VERSION:
-            raise CorruptFile(f"the range bitmap has version {version}; orcidx supports {VERSION}", offset=LENGTH)
+            raise CorruptFile(
+                f"the range bitmap has version {version}; orcidx supports only version {VERSION}", offset=LENGTH
+            )
         if not 0 <= cardinality <= rows or length < HEAD.size:
             raise CorruptFile(
                 f"the range bitmap has a header of {length} bytes, {rows} rows and {cardinality} values, but it must "

@@ -1,4 +1,4 @@
-"""A table of the index formats, by Paimon's names. For each format it has the functions that read and build an index,
+"""Lists the index formats by Paimon's names. The list has the functions that read and build an index of each format,
 and the options of the format."""
 
 from __future__ import annotations

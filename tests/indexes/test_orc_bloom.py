@@ -77,8 +77,8 @@ MURMUR = {
     "123456789": -6669057911568175144,
     DICKENS: 305830725663368540,
 }
-# The filter is for 128 values and a false positive rate of 5 %, so it has 832 bits and five hashes. The tables have
-# values and the bits that they set.
+# The filter is for 128 values and a false positive rate of 5 %, so it has 832 bits and five hashes. The dicts map
+# values to the bits that they set.
 LONG_BITS = {
     1: {567, 288, 246, 306, 228}, 11: {228, 285, 342, 399, 456}, 111: {802, 630, 458, 545, 717},
     1111: {826, 526, 40, 480, 86}, 0: {0}, -1: {120, 308, 335, 108, 535}, -11: {323, 685, 215, 577, 107},
@@ -302,8 +302,8 @@ def test_keys_of_days_and_times() -> None:
 
 
 def test_keys_of_wall_clocks_of_other_tables() -> None:
-    """Time zone tables may differ between writer and reader. Then the keys include the times that another table may
-    give, or the filter is not used."""
+    """The writer and the reader may have different rules for a time zone. Then the keys include the times that other
+    rules may give, or the filter is not used."""
     column, hour = OrcType(id=1, kind=K.TIMESTAMP), 3_600_000
 
     def keys(zone: str | None, year: int) -> list[int] | None:

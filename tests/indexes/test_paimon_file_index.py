@@ -176,7 +176,7 @@ SPECS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("root", roots("paimon", GOLDEN_PAIMON))
 @pytest.mark.parametrize("name", ["everything", "everything_norows"])
 def test_containers_are_built_again(root: Path, name: str) -> None:
-    """The indexes are the same as Java's. Only their order differs, because Java's is that of its hash maps."""
+    """The indexes are the same as Java's. Only their order differs, because Java's order is that of its hash maps."""
     sidecar, data = next(c for c in containers(root) if c[0]["name"] == name)
     golden = opened(sidecar, data)
     options = paimon.FileIndexOptions.parse(dict(text.split("=", 1) for text in sidecar["table_options"]))

@@ -22,7 +22,7 @@ from orcidx.errors import CorruptFile
 EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 30, (1 << 31) - 1)
 SECONDS = 2.0
 MEGABYTES = 64
-MOST_BYTES = 20_000  # the largest body that is damaged; larger ones only repeat the same structures
+MOST_BYTES = 20_000  # larger bodies are not damaged, because they only repeat the same structures
 
 
 def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[bytes]:

@@ -1,5 +1,5 @@
-"""Steps on small Paimon tables and ORC files, whose instructions ``test_paimon_instructions`` counts. It runs this file
-in callgrind:
+"""Steps on small Paimon tables and ORC files, whose instructions ``test_paimon_instructions`` counts. The test runs
+this file in callgrind:
 python counted_steps.py MARKS FOLDER
 
 MARKS is a library whose ``begin`` and ``end`` tell callgrind where a step begins and ends. The file prints the name of
@@ -65,7 +65,7 @@ def delete(path: Path) -> None:
 
 
 def write(path: Path) -> None:
-    """Writes an ORC file of one row. The table is not used."""
+    """Writes an ORC file of one row. The Paimon table in ``path`` is not used."""
     write_table(WRITTEN, path / "one.orc")
 
 

@@ -48,8 +48,8 @@ TIME_LITERALS = [*TIMES, datetime.time(0, 0, 0, 500), datetime.time(12, 30, 0, 1
 @dataclass(frozen=True)
 class Kind:
     """A type of Paimon: its text, its Arrow type, the values of its columns, and the literals and operators of
-    conditions. ``older`` has the types that can be widened to this type. Each has a function that returns whether the
-    older type can hold a value."""
+    conditions. ``older`` has pairs of a type that can be widened to this type, and a function that returns whether that
+    type can hold a value."""
 
     text: str
     arrow: pa.DataType
@@ -458,7 +458,9 @@ def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -
 
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--count", type=int, default=20_000, help="cases: a table and a predicate")
+    words.add_argument(
+        "--count", type=int, default=20_000, help="the number of cases; each case is a table and a predicate"
+    )
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
     asked = words.parse_args()

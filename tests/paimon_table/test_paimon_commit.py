@@ -107,7 +107,8 @@ def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
 def test_an_error_inside_the_create(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, took_effect: bool
 ) -> None:
-    """The create fails once. The commit finds out whether the create took effect. The change is made exactly once."""
+    """The call that creates the snapshot raises an error once. The commit finds out whether the snapshot exists. The
+    change is made exactly once."""
     create, calls = Folder.create, []
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -131,7 +132,7 @@ def test_an_error_inside_the_create(
 def test_nobody_can_tell_and_then_the_same_call_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """The create takes effect, but the storage fails before this can be checked. So no file may be deleted."""
+    """The snapshot is created, but the storage fails before this can be checked. So no file may be deleted."""
     create = Folder.create
 
     def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
@@ -174,8 +175,8 @@ def test_an_interrupt_inside_the_create_deletes_nothing(folder: Path, monkeypatc
 
 
 def test_a_storage_that_ignores_conditions_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The storage ignores the condition of a create. So another writer can overwrite the snapshot right after each
-    create.
+    """The storage ignores the condition that a new file must not exist yet. So another writer can overwrite each
+    snapshot right after it was created.
     """
     create = Folder.create
 

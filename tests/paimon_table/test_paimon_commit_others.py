@@ -443,8 +443,8 @@ def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
 @pytest.mark.parametrize("ends", ["renamed", "deleted", "left"])
 def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
     """Java has checked that the snapshot does not exist, and its temporary file appears right before orcidx's snapshot
-    is created. If this file is renamed, Java's snapshot is in place. If it is deleted, orcidx's snapshot is. If it
-    remains because the writer was killed, the wait ends after some time."""
+    is created. If this file is renamed, Java's snapshot is in place. If the file is deleted, orcidx's snapshot is in
+    place. If the file remains because the writer was killed, the wait ends after some time."""
     create, temporary = Folder.create, folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
 
     def created(self: Folder, name: str, data: bytes, **given: Any) -> bool:

@@ -1,5 +1,5 @@
-"""Another writer commits between the listing and the create. The commit is tried again, and does not raise
-``CommitUncertain``.
+"""Another writer commits after the snapshots were listed and before the next snapshot is created. The commit is
+tried again, and does not raise ``CommitUncertain``.
 
 ``.ci/stores`` runs these tests with the lowest and the newest version of each storage library.
 """

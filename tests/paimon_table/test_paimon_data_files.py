@@ -145,8 +145,8 @@ def test_a_parquet_footer_with_names_that_are_no_text_is_damage(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
-    """After any flip, the scan returns all rows or raises ``CorruptFile``. This includes row groups with a wrong number
-    of rows."""
+    """After any flip, the scan returns all rows or raises ``CorruptFile``. A flip can also give a row group
+    a wrong number of rows."""
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "a.parquet", row_group_size=20, store_schema=False)
     good = (tmp_path / "a.parquet").read_bytes()
     length = int.from_bytes(good[-8:-4], "little")

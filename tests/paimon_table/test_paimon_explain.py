@@ -254,8 +254,8 @@ def test_a_manifest_list_without_numbers_of_files(tmp_path: Path) -> None:
 def test_reads_of_indexes_and_deletion_vectors_are_counted(
     tmp_path: Path, form: str, deletes: bool, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads of file indexes and deletion vectors are counted in the metrics of a scan and in its explanation. Before,
-    neither counted them.
+    """Reads of file indexes and deletion vectors are counted in the metrics of a scan and in its explanation. An
+    earlier version counted them in neither.
     """
     options = {"file_index__bloom_filter__columns": "key", "deletion_vectors__enabled": "true", "file__format": form}
     options |= {"file_index__in_manifest_threshold": "1 B"}

@@ -41,8 +41,8 @@ _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 """Limits of the memory that the values of a file may take: bytes for each byte of the file, and bytes for each
 decompressed byte. The smaller of the two limits counts, but ``_LEAST_MEMORY`` is always allowed. An entry for a data
-file takes some 3 KiB. That is 14 bytes for each decompressed byte, and 140 to 830 for each byte of a compressed
-manifest. The largest ratio occurs if one writer has named all files (decision 0002)."""
+file takes some 3 KiB: 14 bytes for each decompressed byte, and 140 to 830 bytes for each byte of a compressed
+manifest. The largest ratio occurs if one writer made all names of data files (decision 0002)."""
 _DEEPEST_NESTING = 32
 """The largest depth of nested types in a schema."""
 KEPT_AVRO_SCHEMAS, LARGEST_KEPT_AVRO_SCHEMA = 16, 16 << 10

@@ -1,7 +1,7 @@
 """Writes the files of the next snapshot: manifests, manifest lists, the index manifest and the snapshot's JSON.
 
 In a manifest the entry that deletes a file comes right before the entry that adds the file again. Paimon's expiry reads
-entries in order and by path. If the ADD came first, the expiry would delete the data file.
+the entries in order, and identifies files only by path. If the ADD came first, the expiry would delete the data file.
 """
 
 from __future__ import annotations

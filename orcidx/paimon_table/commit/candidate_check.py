@@ -1,5 +1,5 @@
-"""Checks a candidate snapshot before it is committed. The candidate is read back from the storage. Every file that it
-names must exist and have the intended contents. After a mismatch nothing is committed."""
+"""Checks a candidate snapshot before it is committed. The candidate is read back from the storage. Every file that the
+candidate names must exist and have the intended contents. After a mismatch nothing is committed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _expected(state: TableState, change: Change) -> dict[tuple[Any, ...], dict[s
 
 def _check_order(delta: list[ManifestFile]) -> None:
     """Checks that the entry that deletes a file comes before the entry that adds the same file again. This order
-    matters, because expiry reads entries in order and by path."""
+    matters, because Paimon's expiry reads entries in order, and identifies files only by path."""
     for manifest in delta:
         added = set()
         for entry in manifest.entries:

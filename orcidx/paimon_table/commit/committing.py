@@ -97,8 +97,8 @@ class Committer:
         if missing is not None:
             raise CommitUncertain(
                 f"snapshots up to {missing} have expired, and one of them may have contained this change; pass the "
-                "number of the newest snapshot before the first call as since=, or check whether the rows are in the "
-                "table and use a new identifier",
+                "number of the newest snapshot before the first call as since=, or check whether the table has the "
+                "change, and use a new identifier if it has not",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,

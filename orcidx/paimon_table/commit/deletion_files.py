@@ -81,8 +81,8 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
     deleted rows would be visible again."""
     if entry.external_path is not None:
         raise Unsupported(
-            f"orcidx cannot delete these rows, because their deletion vectors are in index file {entry.name}, which is "
-            "outside the table; delete the rows with Paimon's Java (Spark, Flink)"
+            "orcidx cannot delete these rows, because the deletion vectors of their data files are in index file "
+            f"{entry.name}, which is outside the table; delete the rows with Paimon's Java (Spark, Flink)"
         )
     source = state.files.source(index_path(state.schema, entry))
     vector = read_deletion_vector(source, where.offset, where.length)

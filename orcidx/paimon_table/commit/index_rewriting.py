@@ -307,8 +307,8 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
 
 @contextmanager
 def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
-    """Adds names of sidecars to an error. The sidecars were written by tasks in other processes. They are found by
-    listing directories."""
+    """Adds the names of the remaining sidecars to an error. Tasks in other processes wrote these sidecars, so they are
+    found by listing directories."""
     try:
         yield
     except BaseException as error:
@@ -322,7 +322,9 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
 
 def _note_left(error: BaseException, left: Sequence[str]) -> None:
     if left:
-        error.add_note(f"remaining files; no snapshot names them unless another job uses them: {', '.join(left)}")
+        error.add_note(
+            f"sidecar files that remain, and are unused unless another job has committed them: {', '.join(left)}"
+        )
 
 
 def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:

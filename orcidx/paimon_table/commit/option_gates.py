@@ -31,15 +31,19 @@ class Gate:
     why: str
 
 
-_JAVA = "commit with Paimon's Java (Spark, Flink)"
+_JAVA = "make the change with Paimon's Java (Spark, Flink)"
 GATES: dict[str, Gate] = {
     "type": Gate(ALL, ("table",), f"orcidx changes only ordinary tables; {_JAVA}"),
     "branch": Gate(ALL, ("main",), f"orcidx does not change branches; {_JAVA}"),
     "metadata.iceberg.storage": Gate(ALL, ("disabled",), f"Iceberg metadata would become outdated; {_JAVA}"),
-    "metastore.partitioned-table": Gate(ALL, ("false",), f"a metastore also lists the partitions; {_JAVA}"),
-    "metastore.tag-to-partition": Gate(ALL, (), f"a metastore also lists the tags; {_JAVA}"),
+    "metastore.partitioned-table": Gate(
+        ALL, ("false",), f"orcidx does not update the metastore, which also lists the partitions; {_JAVA}"
+    ),
+    "metastore.tag-to-partition": Gate(
+        ALL, (), f"orcidx does not update the metastore, which also lists the tags; {_JAVA}"
+    ),
     "commit.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
-    "commit.custom-listeners": Gate(ALL, ("",), "its listeners would not be called; commit with Flink"),
+    "commit.custom-listeners": Gate(ALL, ("",), "the listeners would not be called; make the change with Flink"),
     "tag.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
     "tag.automatic-creation": Gate(ALL, ("none",), f"no tag would be made with the commit; {_JAVA}"),
     "tag.batch.customized-name": Gate(ALL, (), f"no tag would be made with the commit; {_JAVA}"),
@@ -47,15 +51,19 @@ GATES: dict[str, Gate] = {
     "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
     "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
     "data-evolution.enabled": Gate(
-        ALL, ("false",), "the columns of a row are spread over several files; use Spark or pypaimon"
+        ALL, ("false",), "the columns of a row are spread over several files; make the change with Spark or pypaimon"
     ),
-    "chain-table.enabled": Gate(ALL, ("false",), f"chain tables have branches; {_JAVA}"),
+    "chain-table.enabled": Gate(ALL, ("false",), f"orcidx does not change branches, which chain tables have; {_JAVA}"),
     "query-auth.enabled": Gate(
         ALL, ("false",), "a catalog decides who may see which rows; change the table through the catalog"
     ),
     "visibility-callback.enabled": Gate(ALL, ("false",), f"its callback would not be called; {_JAVA}"),
-    "sequence.snapshot-ordering": Gate(ALL, ("false",), f"snapshots have sequence numbers; {_JAVA}"),
-    "manifest.format": Gate(ALL, ("avro",), "orcidx writes manifests only as Avro; compact them with a newer Paimon"),
+    "sequence.snapshot-ordering": Gate(
+        ALL, ("false",), f"orcidx does not write sequence numbers of snapshots; {_JAVA}"
+    ),
+    "manifest.format": Gate(
+        ALL, ("avro",), "orcidx writes manifests only as Avro; compact the manifests with a newer Paimon"
+    ),
     "lock.enabled": Gate(ALL, ("false",), "commits need the lock of a catalog: pass the lock as lock="),
     "scan.fallback-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
     "scan.primary-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
@@ -63,7 +71,7 @@ GATES: dict[str, Gate] = {
     "scan.fallback-delta-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
     **{
         f"pk-{kind}.index.columns": Gate(
-            ALL, ("",), f"an index that belongs to the commit would become outdated; {_JAVA}"
+            ALL, ("",), f"an index that each commit must update would become outdated; {_JAVA}"
         )
         for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")
     },
@@ -77,13 +85,17 @@ GATES: dict[str, Gate] = {
     "commit.force-compact": Gate(APPENDING, ("false",), f"orcidx does not compact; {_JAVA}"),
     "full-compaction.delta-commits": Gate(APPENDING, (), f"orcidx does not compact; {_JAVA}"),
     "partition.end-input-to-done": Gate(APPENDING, ("false",), f"orcidx does not mark partitions as done; {_JAVA}"),
-    "bucket-function.type": Gate(APPENDING, ("default",), f"another function assigns rows to buckets; {_JAVA}"),
+    "bucket-function.type": Gate(
+        APPENDING, ("default",), f"orcidx assigns rows to buckets only by Paimon's default function; {_JAVA}"
+    ),
     "rowkind.field": Gate(APPENDING, (), f"a column says whether a row is an insertion or a deletion; {_JAVA}"),
     "sequence.field": Gate(APPENDING, (), f"a column decides which of several rows is the newest; {_JAVA}"),
     "file.format": Gate(APPENDING, ("orc", "parquet"), f"orcidx writes only ORC and Parquet; {_JAVA}"),
-    "file.format.per.level": Gate(APPENDING, ("",), f"orcidx writes one format; {_JAVA}"),
-    "file.compression.per.level": Gate(APPENDING, ("",), f"orcidx writes one compression; {_JAVA}"),
-    "metadata.stats-mode.per.level": Gate(APPENDING, ("",), f"orcidx writes one mode of statistics; {_JAVA}"),
+    "file.format.per.level": Gate(APPENDING, ("",), f"orcidx writes the same format on every level; {_JAVA}"),
+    "file.compression.per.level": Gate(APPENDING, ("",), f"orcidx writes the same compression on every level; {_JAVA}"),
+    "metadata.stats-mode.per.level": Gate(
+        APPENDING, ("",), f"orcidx writes the same mode of statistics on every level; {_JAVA}"
+    ),
     "variant.inferShreddingSchema": Gate(APPENDING, ("false",), f"orcidx does not write VARIANT; {_JAVA}"),
     "orc.write.format": Gate(APPENDING, ("0.12",), f"orcidx writes ORC version 0.12; {_JAVA}"),
     "file.suffix.include.compression": Gate(

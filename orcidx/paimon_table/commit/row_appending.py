@@ -56,11 +56,12 @@ def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
     schema = state.schema
     if schema.primary_keys:
         raise Unsupported(
-            "orcidx cannot append to a primary-key table, whose rows must be merged by key; append with Spark or Flink"
+            "orcidx cannot append to a primary-key table, whose rows must be merged by key; append "
+            "the rows with Spark or Flink"
         )
     buckets = schema.buckets
     if buckets != UNAWARE_BUCKET and buckets < 1:
-        raise Unsupported(f"orcidx cannot append to tables with bucket = {buckets}; append with Paimon")
+        raise Unsupported(f"orcidx cannot append to tables with bucket = {buckets}; append the rows with Paimon")
     if buckets > 0 and not schema.bucket_fields:
         raise CorruptFile("the table has buckets, but the option bucket-key is missing", file=committer.files.root.name)
     form = check_writable(schema)

@@ -118,7 +118,7 @@ def _check(state: TableState, plan: DeletePlan) -> None:
     if not state.schema.is_on("deletion-vectors.enabled"):
         raise Unsupported(
             "the table has no deletion vectors, and orcidx cannot delete without them: set deletion-vectors.enabled "
-            "(ALTER TABLE ... SET TBLPROPERTIES), or delete with Spark"
+            "(ALTER TABLE ... SET TBLPROPERTIES), or delete the rows with Spark"
         )
     if plan.where is not None:
         _check_instants(state, plan, plan.where)

@@ -1,5 +1,5 @@
-"""The atomic step of a commit. It creates ``snapshot-N`` exclusively. Then it reads the file back to check that the
-snapshot is not one that another writer created.
+"""The atomic step of a commit. It creates ``snapshot-N`` exclusively. Then it reads the file back, because
+another writer may have created this file.
 
 If an error occurs before the creation, the attempt's files are deleted. If an error occurs *during* the creation,
 nothing is deleted until it is known which writer's snapshot exists.

@@ -59,7 +59,8 @@ def check_own_file(entry: FileEntry) -> None:
     """Raises ``Unsupported`` for a data file outside the table."""
     if entry.external_path is not None:
         raise Unsupported(
-            f"orcidx cannot change data file {entry.name}, because it is outside the table; use Paimon's Java"
+            f"orcidx cannot change data file {entry.name}, because the file is outside the table; make the "
+            "change with Paimon's Java (Spark, Flink)"
         )
 
 

@@ -208,7 +208,8 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     document, snapshot_id = snapshot.document, snapshot.id
     if document.get("version", SNAPSHOT_VERSION) != SNAPSHOT_VERSION:
         raise Unsupported(
-            f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {SNAPSHOT_VERSION}"
+            f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports only "
+            f"snapshots of version {SNAPSHOT_VERSION}"
         )
     if unknown := [name for name in snapshot.unknown if name not in admitted]:
         raise Unsupported(
@@ -312,4 +313,7 @@ def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, t
 def _check_versions(avro: AvroFile, name: str, wanted: int) -> None:
     for record in avro.records:
         if record.get("_VERSION") != wanted:
-            raise Unsupported(f"{name} has records of version {record.get('_VERSION')!r}; orcidx supports {wanted}")
+            raise Unsupported(
+                f"{name} has records of version {record.get('_VERSION')!r}; orcidx supports only "
+                f"records of version {wanted}"
+            )

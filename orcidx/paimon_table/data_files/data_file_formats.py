@@ -56,11 +56,14 @@ def check_writable(schema: TableSchema) -> str:
     _codec(form, options)
     for column in schema.fields:
         if column.type.root not in _WRITTEN_TYPES:
-            raise Unsupported(f"orcidx cannot write the type {column.type}; append with Paimon", column=column.name)
+            raise Unsupported(
+                f"orcidx cannot write the type {column.type}; append the rows with Paimon", column=column.name
+            )
         fine = column.type.root.startswith("TIMESTAMP") and column.type.precision > _FINEST_IN_PARQUET
         if form == "parquet" and fine:
             raise Unsupported(
-                f"orcidx cannot write the type {column.type} to parquet; append with Paimon", column=column.name
+                f"orcidx cannot write the type {column.type} to parquet; append the rows with Paimon",
+                column=column.name,
             )
     if form == "orc":
         orc_options(schema)
@@ -170,7 +173,9 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     try:
         return WriteOptions(**given)
     except InvalidQuery as error:
-        raise Unsupported(f"the table's orc.* options are not supported: {error}; append with Paimon") from None
+        raise Unsupported(
+            f"the table's orc.* options are not supported: {error}; append the rows with Paimon"
+        ) from None
 
 
 def _whole(options: Mapping[str, str], name: str, default: int) -> int:

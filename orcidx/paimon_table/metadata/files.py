@@ -125,7 +125,8 @@ class TableFiles:
         if latest is not None and most > latest.id:
             raise CorruptFile(
                 f"snapshot {latest.id + 1} is missing, but snapshot {most} exists. Later commits would collide with "
-                f"snapshot {most}: roll the table back to it, or delete the files of snapshot/ above {latest.id}",
+                f"snapshot {most}: roll the table back to snapshot {most}, or delete the files in "
+                f"snapshot/ with a number above {latest.id}",
                 file=self.root.name,
             )
         return latest
@@ -169,7 +170,7 @@ class TableFiles:
                 return None
             except StorageError:
                 continue
-        return None  # the caller then lists the directory, which reports a failing storage
+        return None  # the caller then lists the directory, which raises an error if the storage fails
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None

@@ -78,8 +78,8 @@ class RowStats:
 @dataclass(frozen=True)
 class ManifestInfo:
     """A manifest in a manifest list. ``partition_stats``: statistics of the partition values of the manifest's
-    entries. ``files``: the number of entries that add a file, minus the number of entries that delete a file. None if
-    the list does not have these numbers."""
+    entries. ``files``: the number of entries that add a file, minus the number of entries that delete a file.
+    ``files`` is None if the list does not have these numbers."""
 
     name: str
     partition_stats: RowStats

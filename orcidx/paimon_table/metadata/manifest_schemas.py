@@ -17,8 +17,8 @@ __all__ = ["INDEX_MANIFEST_SCHEMA", "MANIFEST_LIST_SCHEMA", "MANIFEST_SCHEMA", "
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _KEPT_RECORDS, _LARGEST_KEPT_SCHEMA = 16, 16 << 10
-"""How many record types of schemas are kept with their fields, and the largest text of a kept schema in bytes. A change
-makes several records of the same few types."""
+"""For how many record types the fields are cached, and the largest size in bytes of a schema whose fields are cached. A
+change makes several records of the same few types."""
 _CODECS = {"zstd": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null", "null": "null"}
 
 
@@ -148,7 +148,8 @@ def completed(
             made[name] = field["default"]
         else:
             raise Unsupported(
-                f"the manifests have the field {name}, which orcidx does not know and which has no default"
+                f"the manifests have the field {name}, which orcidx does not know and which has no default; make the "
+                "change with Paimon"
             )
     return made
 

@@ -82,7 +82,8 @@ class OrcRows(FileRows):
         as the scan may use it.
 
         ``row_numbers``: the name of the added column with the rows' positions. ``indexed``: whether the file index may
-        be used even without a predicate. ``read_by``: what may have read the bytes of the file before."""
+        be used even without a predicate. ``read_by``: the reader of small files, which may
+        already have read the bytes of the file."""
         source = self.file.source if read_by is None else read_by.reads.to_open(self.file.source)
         with self.kept.index() as index, open_file(source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)

@@ -40,8 +40,7 @@ class RowEvidence:
         """The largest number of rows that are read from the file. None means no limit: with a condition or an order,
         all rows may be needed."""
         self.reads = ScanMetrics()
-        """The counts of the reads of the file index and of the deletion vector. They are added when these files have
-        been read."""
+        """The requests and bytes of reading the file index and the deletion vector so far."""
 
     def deleted(self) -> DeletionVector | None:
         """The deletion vector of the file, if it has one."""
