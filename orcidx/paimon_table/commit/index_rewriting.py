@@ -322,9 +322,7 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
 
 def _note_left(error: BaseException, left: Sequence[str]) -> None:
     if left:
-        error.add_note(
-            f"sidecar files that remain, and are unused unless another job has committed them: {', '.join(left)}"
-        )
+        error.add_note(f"remaining files, which are unused unless another job has committed them: {', '.join(left)}")
 
 
 def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:
