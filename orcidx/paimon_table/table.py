@@ -237,8 +237,8 @@ class Table:
         Unsupported
             Rows of several files must be merged.
         FileGone
-            A file was deleted, and the scan cannot be planned again. The reason is that it has returned rows, or that
-            the table was opened by ``snapshot_id``.
+            A file was deleted, and the scan cannot be planned again. The reason is that the scan has returned rows, or
+            that the table was opened by ``snapshot_id``.
         """
         options = (options or USUAL_OPTIONS).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)

@@ -119,10 +119,10 @@ PARTITIONS = ("int8", "int64", "string", "char", "bool", "date", "decimal", "ts0
 INDEXES = {"bitmap": ("int8", "string", "date"), "bsi": ("int64", "date", "decimal", "ts3", "ts6")}
 INDEXES |= {"bloom-filter": ("int64", "string", "char", "float64", "ts9", "ts3"), "range-bitmap": ("int64", "string")}
 OF_TABLES = [level for level in LEVELS if level not in ("catalog", "indexes in the catalog", "partition")]
-"""The levels of scans of tables."""
+"""The levels that scans of tables can use."""
 MANIFESTS = "manifests' statistics"
 LEVELLED = 4
-"""One of ``LEVELLED`` cases is also run with one level turned off, and with this level alone."""
+"""One in ``LEVELLED`` cases is also run with one level turned off, and with this level alone."""
 ROWS = 120
 PREDICATES = 60
 

@@ -22,8 +22,8 @@ RECORDED = {"lookup": 0.265, "append": 0.505, "delete": 0.49, "write": 0.089}
 """Instructions of each step divided by those of the yardstick, with Python 3.11. In commit 145d4f3, before the steps
 were made cheaper, these numbers were 0.870, 1.432, 1.634 and 0.233."""
 MARGIN = 1.05 if sys.version_info[:2] == (3, 11) else 1.25
-"""A step may have this factor times the number in ``RECORDED``. Two runs of the same code differ by up to 0.5 %. With
-other versions of Python, the yardstick and the steps have other numbers of instructions."""
+"""A step may have at most the number in ``RECORDED`` times this factor. Two runs of one code differ by up to 0.5 %.
+With other versions of Python, the yardstick and the steps have other numbers of instructions."""
 
 _MARKS = """
 #include <valgrind/callgrind.h>

@@ -37,8 +37,8 @@ class CommitOptions:
     """The newest snapshot before the first call with this ``commit_user`` and ``identifier``. 0 means that there was no
     snapshot."""
     retries: int | None = None
-    """How many times a commit is tried again after another writer was faster. None: the table's
-    ``commit.max-retries``, by default 10."""
+    """How many times a commit is tried again after another writer has created the next snapshot first. None: the
+    table's ``commit.max-retries``, by default 10."""
     timeout: float | None = None
     """Seconds after which no further try starts. None: the table's ``commit.timeout``, by default no limit."""
     lock: AbstractContextManager[Any] | None = None

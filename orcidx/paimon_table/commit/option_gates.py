@@ -42,11 +42,11 @@ GATES: dict[str, Gate] = {
     "metastore.tag-to-partition": Gate(
         ALL, (), f"orcidx does not update the metastore, which also lists the tags; {_JAVA}"
     ),
-    "commit.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
-    "commit.custom-listeners": Gate(ALL, ("",), "the listeners would not be called; make the change with Flink"),
-    "tag.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
-    "tag.automatic-creation": Gate(ALL, ("none",), f"no tag would be made with the commit; {_JAVA}"),
-    "tag.batch.customized-name": Gate(ALL, (), f"no tag would be made with the commit; {_JAVA}"),
+    "commit.callbacks": Gate(ALL, ("",), f"orcidx does not call the callbacks; {_JAVA}"),
+    "commit.custom-listeners": Gate(ALL, ("",), "orcidx does not call the listeners; make the change with Flink"),
+    "tag.callbacks": Gate(ALL, ("",), f"orcidx does not call the callbacks; {_JAVA}"),
+    "tag.automatic-creation": Gate(ALL, ("none",), f"orcidx does not make a tag with a commit; {_JAVA}"),
+    "tag.batch.customized-name": Gate(ALL, (), f"orcidx does not make a tag with a commit; {_JAVA}"),
     "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"orcidx does not check what this option requests; {_JAVA}"),
     "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
     "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
@@ -57,7 +57,7 @@ GATES: dict[str, Gate] = {
     "query-auth.enabled": Gate(
         ALL, ("false",), "a catalog decides who may see which rows; change the table through the catalog"
     ),
-    "visibility-callback.enabled": Gate(ALL, ("false",), f"its callback would not be called; {_JAVA}"),
+    "visibility-callback.enabled": Gate(ALL, ("false",), f"orcidx does not call the callback; {_JAVA}"),
     "sequence.snapshot-ordering": Gate(
         ALL, ("false",), f"orcidx does not write sequence numbers of snapshots; {_JAVA}"
     ),
@@ -65,10 +65,10 @@ GATES: dict[str, Gate] = {
         ALL, ("avro",), "orcidx writes manifests only as Avro; compact the manifests with a newer Paimon"
     ),
     "lock.enabled": Gate(ALL, ("false",), "commits need the lock of a catalog: pass the lock as lock="),
-    "scan.fallback-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
-    "scan.primary-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
-    "scan.fallback-snapshot-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
-    "scan.fallback-delta-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
+    "scan.fallback-branch": Gate(ALL, (), f"queries of the table also read another branch; {_JAVA}"),
+    "scan.primary-branch": Gate(ALL, (), f"queries of the table also read another branch; {_JAVA}"),
+    "scan.fallback-snapshot-branch": Gate(ALL, (), f"queries of the table also read another branch; {_JAVA}"),
+    "scan.fallback-delta-branch": Gate(ALL, (), f"queries of the table also read another branch; {_JAVA}"),
     **{
         f"pk-{kind}.index.columns": Gate(
             ALL, ("",), f"an index that each commit must update would become outdated; {_JAVA}"

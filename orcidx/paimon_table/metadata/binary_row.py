@@ -4,7 +4,7 @@ time, and written as a whole.
 field count  i32 big-endian
 null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
 slots        8 bytes per field, little-endian
-variable     values that do not fit a slot, at the offset in the slot (counted from the null area)
+variable     values that do not fit a slot, at the offset in the slot, which counts from the start of the null area
 """
 
 from __future__ import annotations
