@@ -312,7 +312,7 @@ class RemoteReader:
         in_flight = len(joined) if sum(weights) <= self._budget else max(1, self._budget // max(weights))
         places = asyncio.Semaphore(min(_MOST_IN_FLIGHT, in_flight))
 
-        async def one(fetch: JoinedFetch) -> list[memoryview]:
+        async def one(fetch: JoinedFetch) -> tuple[list[memoryview], memoryview | None]:
             async with places:
                 return await self._get(backend, fetch)
 
@@ -321,18 +321,23 @@ class RemoteReader:
             tasks.append(asyncio.ensure_future(self._stat()))
         try:
             answers = (await asyncio.gather(*tasks))[: len(joined)]
-            return [buffer for buffers in answers for buffer in buffers]
+            # Responses are kept only now, because one of the tasks compares the versions of the object.
+            for fetch, (_, whole) in zip(joined, answers, strict=True):
+                if whole is not None:
+                    self.at_hand.keep(fetch.offset, whole)
+            return [buffer for buffers, _ in answers for buffer in buffers]
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _get(self, backend: Backend, fetch: JoinedFetch) -> list[memoryview]:
+    async def _get(self, backend: Backend, fetch: JoinedFetch) -> tuple[list[memoryview], memoryview | None]:
+        """Makes one request. Returns the bytes of each range, and the whole response if it is worth keeping."""
         offset, length = fetch.offset, fetch.length
         stretches = [(one.offset - offset, one.length) for one in fetch.fetches]
         keeps = 2 * sum(size for one in fetch.fetches for *_, size in one.parts) < length <= self.at_hand.room
 
-        async def once() -> list[memoryview]:
+        async def once() -> tuple[list[memoryview], memoryview | None]:
             started = time.perf_counter()
             drops = length - fetch.needed > _HELD_OVER_READ and not keeps
             buffer = GapDiscardingBuffer(stretches) if drops else None
@@ -348,11 +353,9 @@ class RemoteReader:
                     check_inside([(offset, length)], self._fingerprint.size, self.name)
                 raise ShortBody(f"got {arrived} of {length} bytes")
             if buffer is not None:
-                return buffer.kept
+                return buffer.kept, None
             data = memoryview(answer.data).cast("B").toreadonly()
-            if keeps:
-                self.at_hand.keep(offset, data)
-            return [data[start : start + size] for start, size in stretches]
+            return [data[start : start + size] for start, size in stretches], data if keeps else None
 
         return await self._attempt(f"{length} bytes at {offset}", offset, once, length)
 

@@ -215,3 +215,21 @@ def test_a_file_system_that_returns_none_is_refused(unfinished: type[MemoryFileS
     with pytest.raises(StorageError, match=said):
         reader.read_tail(4)
     reader.close()
+
+
+@pytest.mark.parametrize("kind", ["asynchronous", "threads"])
+def test_no_bytes_of_another_version_are_kept(kind: str) -> None:
+    """The check of the version runs beside the requests. A response is kept only after all checks have passed. Otherwise
+    the read after a failed read could return bytes of the new object."""
+    memory, cloud, changed = fsspec.filesystem("memory"), Cloud(), DATA[::-1] + b"x"
+    for _ in range(20):
+        memory.pipe_file("/kept/a.orc", DATA)
+        cloud.data = DATA
+        reader = open_reader("memory://kept/a.orc") if kind == "threads" else open_reader("a/b", filesystem=cloud)
+        assert reader.size() == len(DATA)
+        memory.pipe_file("/kept/a.orc", changed)
+        cloud.data = changed
+        for _ in range(3):
+            with pytest.raises(StorageError, match="changed"):
+                reader.read_ranges([(0, 10), (40_000, 10)])
+        reader.close()
