@@ -299,7 +299,7 @@ def _filtered_by_spark(
     if text.last.of_files:
         raise Unsupported(
             f"{text.text!r:.200} uses the file that Spark's reader is reading, but orcidx's tasks read the files of "
-            "this query. Leave this part out, or filter spark.read.orc(path) by it"
+            "this query. Leave this part of the condition out, or filter spark.read.orc(path) by the condition"
         )
     columns = None if shown is None or named is None else [*shown]
     for one in () if columns is None else (*(named or ()), *(key.column for key in order)):

@@ -76,7 +76,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         "infer_partitions": facts.infers_partitions,
     }
     known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # Spark pickles a class that is created in a function by value, together with its attributes. So the planning
+    # If a class is created in a function, Spark pickles it by value, together with its attributes. So the planning
     # process gets these attributes. The base class is pickled by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:

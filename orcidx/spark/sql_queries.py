@@ -263,7 +263,7 @@ class _Answers:
         if above is None:
             return KeptAnswer("", None)
         if unknown := sorted(scan.options - _HARMLESS):
-            return _all_read(scan, f"{unknown[0]} may change the values that Spark reads from the files")
+            return _all_read(scan, f"the option {unknown[0]} may change the values that Spark reads from the files")
         alone = digest_of(scan.asked)
         if (answer := self._kept.of(alone, above)) is not None:
             return answer

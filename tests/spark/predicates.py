@@ -163,7 +163,7 @@ def main() -> None:
             dice = random.Random(f"{given.seed} {folder.name}")
             fell, errors = compare(spark, folder, dice, given.count)
             told = f"{given.count} conditions by each of {len(ENGINES)} engines"
-            told += f", {fell} reads with fewer files, {errors} conditions raise in Spark, 0 differ"
+            told += f", {fell} reads with fewer files, {errors} conditions raise an error in Spark, 0 differ"
             sys.stdout.write(f"{folder.name}: {told}\n")
             sys.stdout.flush()
     spark.stop()

@@ -2,11 +2,11 @@
 
 ``python swap_kills.py DIRECTORY SCRATCH KEPT`` plans a rewrite of the directory and makes the staged files, as the job
 of ``orcidx.spark.rewrite`` does, but without Spark. Then, for n = 0, 1, ..., the directory is copied to ``SCRATCH/n``.
-A fork swaps the files of this copy, and is killed (SIGKILL) before its n-th change. The first fork that completes the
-swap is the last one. Calls of ``recover`` are killed in the same way. They begin with a copy in which the swap was
-killed before the first new file got its name. Their copies are ``SCRATCH/recover-n``. KEPT is the number of seconds of
-``keep_old``. The script prints a JSON object. For each copy it has the change before which the process was killed, or
-null if the process completed.
+A fork swaps the files of this copy, and is killed (SIGKILL) before its n-th change. The last fork is the
+first one that completes the swap. Calls of ``recover`` are killed in the same way. They begin with a copy in which the
+swap was killed before the first new file got its name. Their copies are ``SCRATCH/recover-n``. KEPT is the number of
+seconds of ``keep_old``. The script prints a JSON object. For each copy, the object has the change before which the
+process was killed, or null if the process completed.
 
 The forks call ``kill_before``. In ``test_killed_swaps``, the driver of a whole rewrite also calls it.
 """

@@ -1,5 +1,5 @@
-"""Cached results of an enabled session, without Spark. The tests check when they are still valid, and when they are
-not."""
+"""Cached results of an enabled session, without Spark. The tests check when a result is still valid, and when
+it is not."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
         assert before == {name: os.stat(directory / name).st_mtime_ns for name in files(directory)}
         lease.write_text(json.dumps({"until": time.time() - 1}))
         assert [words.partition(": ")[2] for words in orcidx_spark.recover(None, path)] == [
-            "it was completed; 2 files replace 8"
+            "the rewrite was completed; 2 files replace 8"
         ]
         assert orcidx_spark.recover(None, path) == ()
         assert not list(directory.rglob("_orcidx_swap*"))
@@ -176,7 +176,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"7 files are left out.*orcidx\.spark\.recover"):
         assert len(rows(directory)) == 2 * FILES * ROWS + 1
     (sentence,) = orcidx_spark.recover(None, path)
-    assert "it was completed; 2 files replace 8" in sentence
+    assert "the rewrite was completed; 2 files replace 8" in sentence
     assert set(old) & set(files(directory)) == {old[0]}
     assert rows(directory) == list(range(2 * FILES * ROWS + 1))
     assert orcidx_spark.describe(None, path).rewrites == ()

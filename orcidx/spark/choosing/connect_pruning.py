@@ -3,8 +3,8 @@ listing.
 
 Spark analyses a condition when the DataFrame runs, with the session's settings at that time. So a condition skips files
 only if orcidx can parse the condition, and if the literals have exactly the columns' types. A condition on times skips
-only files without a matching row in every time zone of the session. The client and the server may see different files
-under the same path. So a file is skipped only if the server's file has the same size and time."""
+a file only if the file has no matching row in any time zone that the session may have. The client and the server may
+see different files under the same path. So a file is skipped only if the server's file has the same size and time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Spark's reader decodes faster, but orcidx skips more. So Spark's relation is made first, and files that are proven to
 have no matching row are removed from it. orcidx's own tasks read data for which Spark has no reader. These tasks also
-look up keys with an index. They find the rows with the keys without decoding the other columns of the row groups."""
+look up keys with an index. They decode the other columns only for the rows that have the keys."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def own_tasks_only(query: Query) -> str | None:
     reasons = {
         "deletion_vector": "Spark's reader does not apply deletion vectors",
         "file_index": "Spark's reader does not use file indexes that are given by path",
-        "top": "orcidx finds the first rows in an order by its statistics",
-        "limit": "orcidx reads only as many files as a limit needs",
+        "top": "top= needs orcidx's tasks, which use statistics to find the first rows",
+        "limit": "limit= needs orcidx's tasks, which read only as many files as the limit needs",
         "snapshot_id": "Paimon tables are read by orcidx",
         "jvm_zone": "Paimon tables are read by orcidx",
         "storage_options": "only orcidx's readers use storage_options=",

@@ -76,7 +76,7 @@ class Sizes:
 
     @property
     def saves_little(self) -> bool:
-        """Whether a filter on names would save too little: more bytes remain than such a filter may leave."""
+        """Whether a filter on names would save too little, because too many bytes remain."""
         return self.bytes_left > FILTER_SHARE * self.bytes
 
 
@@ -109,10 +109,10 @@ class RemainingFacts:
 
 @dataclass(frozen=True)
 class LookupFacts:
-    """``may_read``: whether orcidx's tasks may run the query: the caller did not choose Spark's reader, and the tasks
-    return the same values as Spark. ``column``: a column that has a bloom filter, and that the condition compares with
-    only a few keys. ``columns``: how many columns are read. ``access_problem``: why tasks cannot open the files.
-    ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
+    """``may_read``: whether orcidx's tasks may run the query. They may if the caller did not choose Spark's reader and
+    the tasks return the same values as Spark. ``column``: a column that has a bloom filter, and that the condition
+    compares with only a few keys. ``columns``: how many columns are read. ``access_problem``: why tasks cannot open the
+    files. ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
 
     may_read: bool
     column: str | None

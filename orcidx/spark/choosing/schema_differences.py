@@ -45,7 +45,7 @@ def without_common_schema(query: Query) -> str | None:
             if str(known) != str(kind):
                 return (
                     f"the column {name!r} has the type {known} in {other!r} and {kind} in {file!r}, which mergeSchema "
-                    "cannot combine: give schema= with a type to which both widen, or read the files separately"
+                    "cannot combine: give schema= with a type to which both types widen, or read the files separately"
                 )
     return None
 
@@ -63,7 +63,7 @@ def damaged_file(query: Query) -> CorruptFile | None:
                 pass
         except CorruptFile as error:
             if passed:
-                error.message += "; Spark reads the schema even from such files: give schema= as well"
+                error.message += "; Spark reads the schema even from damaged files: give schema= as well"
             return error
         except (OrcidxError, OSError):
             continue
@@ -85,9 +85,8 @@ def _of_columns(query: Query, name: str) -> str | None:
             if query.schema is not None:
                 return f"{file!r} has it, but schema= does not name it"
             return (
-                f"{file!r} has it, but {lacking!r} does not: with options={{'mergeSchema': True}} the columns of all "
-                "files "
-                "are read, with schema= the columns that it names"
+                f"{file!r} has it, but {lacking!r} does not: give options={{'mergeSchema': True}} to read the columns "
+                "of all files, or schema= to read the columns that schema= names"
             )
         lacking = lacking or file
     return None
@@ -103,7 +102,7 @@ def _of_types(query: Query, error: InvalidQuery) -> str | None:
         if file == error.file:
             return None
         if kind is not None:
-            return f"it is {kind} in {file!r}, whose schema is used: give schema= with a type to which both widen"
+            return f"it is {kind} in {file!r}, whose schema is used: give schema= with a type to which both types widen"
     return None
 
 

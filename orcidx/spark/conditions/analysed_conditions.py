@@ -207,8 +207,8 @@ def _named_by(nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
 
 def _untestable_reasons(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
     """The reason why each conjunct cannot skip files, or None for a conjunct that can. A conjunct that is not
-    deterministic skips nothing. The order of the other conjuncts does not matter, because Spark itself also pushes them
-    down."""
+    deterministic skips nothing. The other conjuncts can skip files whether they stand before or after it, because Spark
+    also pushes them down in both cases."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )
@@ -277,8 +277,8 @@ def _end(nodes: Nodes, at: int) -> int:
 
 def _inlined(nodes: Nodes) -> Nodes:
     """Replaces references to a column's name by the column. Since 4.0, Spark names the column of a BETWEEN once and
-    then refers to this name. The JSON has no numbers for references. So references are not replaced if the expression
-    has several names, or one name inside another."""
+    then refers to this name. The JSON does not show which name a reference means. So references are not replaced if
+    the expression has several names, or one name inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):

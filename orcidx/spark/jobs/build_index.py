@@ -92,8 +92,8 @@ def build_file_index(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Builds indexes of a directory's ORC files, in its folder ``_orcidx/``. Files that already have all of the indexes
-    are not changed.
+    """Builds indexes of a directory's ORC files, in its folder ``_orcidx/``. Files that already have all of these
+    indexes are not indexed again.
 
     A missing or truncated index file is built again. A damaged catalog is replaced, with a warning. After a failure,
     call the function again: index files that were already written are used.

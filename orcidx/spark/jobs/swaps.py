@@ -131,12 +131,13 @@ class Swaps:
             if found["state"] == "begun":
                 self.discard_staged(name)
                 done.append(
-                    f"{name}: undone before it replaced files; {len(found['groups'])} staged files were deleted"
+                    f"{name}: the rewrite was undone before it replaced files; {len(found['groups'])} staged files "
+                    "were deleted"
                 )
             else:
                 state = self._swap(name, found)
-                ended = "it was completed" if state == "done" else "it was completed, and the old files are kept"
-                done.append(f"{name}: {ended}; {len(found['groups'])} files replace {old}")
+                ended = "completed" if state == "done" else "completed, and the old files are kept"
+                done.append(f"{name}: the rewrite was {ended}; {len(found['groups'])} files replace {old}")
             self._folder.delete(lease)
         return tuple(done)
 

@@ -92,7 +92,7 @@ def aggregate(
     Raises
     ------
     InvalidQuery
-        As for ``orcidx.aggregate``. Also if orcidx can test only a part of a text.
+        As for ``orcidx.aggregate``. It is also raised if orcidx can test only a part of a text.
     Unsupported
         The path is a Paimon table. Use ``orcidx.paimon.open_table(path).aggregate``.
     """

@@ -1,7 +1,7 @@
 """``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
 Spark gives the data source the whole schema and, since 4.1, the filters that Spark can express. Spark never says which
-columns a query uses. Planning runs in a Python process beside the driver, without a session. By default these filters
+columns a query uses. Planning runs in a Python process beside the driver, without a session. By default Spark's filters
 are not used for skipping. ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ OPTIONS = (
     "columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "engine", "pushdown", "path", "paths",
 )  # fmt: skip
 TABLE_PROPERTIES = {"owner", "provider"}
-"""Options that Spark adds to the options of a CREATE TABLE. Users have no reason to give both."""
+"""Options that Spark adds for a table of CREATE TABLE. If both are present, the read is of such a table, because users
+have no reason to give both."""
 ASSUMED_SLOTS = 8
 """The assumed number of tasks that run at once, if the real number is not known."""
 

@@ -22,7 +22,7 @@ _INTERVAL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Counters:
-    """Spark accumulators to which tasks add. None if no bar is shown."""
+    """Spark accumulators to which tasks add. Each is None if no bar is shown."""
 
     files: Any = None
     bytes: Any = None
