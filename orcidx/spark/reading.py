@@ -225,7 +225,7 @@ def _by_engine(
     except Unreadable as error:
         if wanted == "spark" or by_spark is not None:
             raise damaged_file(query) or InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
-        return _planned(spark, query, facts, f"Spark cannot read it ({error})")
+        return _planned(spark, query, facts, f"Spark cannot read the data ({error})")
     chosen, rows = _carried_out(spark, query, facts, chosen)
     rows = restricted_to(spark, rows, chosen.keys)
     return _with_choice(rows if query.columns is None else rows.select(*map(quoted, query.columns)), chosen.choice)

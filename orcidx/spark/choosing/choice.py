@@ -41,7 +41,7 @@ class Choice:
 
     def __str__(self) -> str:
         who = "Spark's reader" if self.engine == "spark" else "orcidx"
-        text = f"{who} reads it: {self.reason}"
+        text = f"{who} reads the data: {self.reason}"
         if self.files is not None:
             sizes = f"{size_text(self.bytes_left or 0)} of {size_text(self.bytes or 0)}"
             text += f"; {self.files_left:,} of {self.files:,} files are read, which store {sizes}"

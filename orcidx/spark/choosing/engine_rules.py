@@ -43,8 +43,8 @@ RARE_SHARE = 0.5
 """The largest share of the bytes that the remaining files may have for a lookup of keys. With a larger share, most row
 groups probably have a matching row."""
 FILTER_SHARE = 0.5
-"""The share of the bytes that a filter on file names must save. The filter has a cost, because Spark tests it on every
-row that is read."""
+"""The largest share of the bytes that may remain after a filter on file names. If more bytes remain, the filter is not
+used, because Spark tests it on every row that is read."""
 NO_INDEX = "there is no index of the directory"
 NO_FILE_SKIPPED = "every file may have matching rows"
 NOT_LISTED = "orcidx cannot list the files to look for indexes ({})"

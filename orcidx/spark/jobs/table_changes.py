@@ -272,7 +272,7 @@ def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
     if commit.get("commit_user") is None:
         commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
         said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))
-        sys.stderr.write(f"orcidx: to start this again after a crash, pass {said}\n")
+        sys.stderr.write(f"orcidx: to start this change again after a crash, pass {said}\n")
     return commit
 
 
