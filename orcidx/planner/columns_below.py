@@ -12,8 +12,8 @@ __all__ = ["field_below", "named_below"]
 
 
 def field_below(column: OrcType, names: Sequence[str]) -> OrcType | None:
-    """The field of structs to which these names lead, starting at a column. The result is None if there is no such
-    field."""
+    """Returns the field below a column. The first name is a field of the column, and each later name is a field of the
+    field before it. Returns the column itself if there are no names, and None if one of the fields does not exist."""
     for name in names:
         if column.kind is not TypeKind.STRUCT or name not in column.names:
             return None

@@ -45,8 +45,8 @@ BATCHES_A_TURN = 64
 (``fetching.drive.Turn``). The table needs all of these batches anyway."""
 
 TABLE_BATCHES = 4
-"""For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all of
-them anyway. Reading the columns twice, half of the rows each time, would take 1.5 times as long."""
+"""For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all
+rows anyway. Reading the columns twice, half of the rows each time, would take 1.5 times as long."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class ScanRequest:
 def as_spelled(request: ScanRequest) -> ScanRequest:
     """Returns the same request, with the columns of the condition spelled as in the schema, for a catalog.
 
-    A catalog may have only one of the columns of a file whose names differ in case. So names are compared exactly.
-    Unknown and ambiguous names are kept, and the scan reports them. If the schema is not known, the request is returned
-    as it is."""
+    The names of two columns of a file may differ only in case, and the catalog may have only one of the two columns. So
+    the names in the condition are then compared exactly with the names in the catalog. Unknown and ambiguous names are
+    kept, and the scan reports them. If the schema is not known, the request is returned as it is."""
     if request.where is None or request.schema is None or request.options.case_sensitive:
         return request
     where = rewritten(request.where, partial(_spelled, schema=request.predicate_schema))

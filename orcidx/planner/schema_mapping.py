@@ -234,7 +234,7 @@ def _places(names: Sequence[str], chosen: Iterable[str], wanted: Iterable[str], 
         if len(same) > 1:
             raise InvalidQuery(
                 f"the column name {name!r} is ambiguous, because the file has {' and '.join(map(repr, same))}; give "
-                "case_sensitive=True, or name all of them in the wanted schema",
+                "case_sensitive=True, or name each of these columns in the wanted schema",
                 column=name,
             )
         if same:
@@ -304,7 +304,7 @@ def _source(
     if not _widens(have, field.type):
         raise InvalidQuery(
             f"the column has the type {have} in the file, and {have} cannot be widened to {field.type} without losing "
-            "values; read it with its own type and cast the result",
+            "values; read the column with its own type and cast the result",
             column=field.name,
         )
     return FieldSource(field, child, options=None if decoding is options else decoding)

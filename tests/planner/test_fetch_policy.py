@@ -93,7 +93,7 @@ def test_footers_of_the_next_stripes_come_with_their_indexes_and_that_of_the_str
     assert run.decide(8, range(12)) == [of(range(8, 12), range(9, 12))], "the index of stripe 8 was read before"
     run = Run([1000] * 12)
     assert run.decide(0, [0, 2, 3]) == [of([0, 2, 3], [0, 2, 3])], "the index of stripe 4 is not read"
-    assert run.decide(7, [0, 2, 3]) == [of([7], [7])], "the ruled-out stripe 7 was decided on"
+    assert run.decide(7, [0, 2, 3]) == [of([7], [7])], "stripe 7 is ruled out, so no other footer is read"
     assert Run([1000] * 12, selective=False).decide(3, range(12)) == [of(range(3, 11))]
 
 
@@ -123,7 +123,7 @@ def test_requests_that_are_left_for_the_data() -> None:
     assert [run.requests.left(stripe) for stripe in (0, 1, 7)] == [3, 3, 3]
     run = Run([1000] * 12, requests=1)
     run.decide(0, range(12))
-    assert [run.requests.left(stripe) for stripe in (1, 2)] == [3, 3], "the ruled-out stripe 0 used the request"
+    assert [run.requests.left(stripe) for stripe in (1, 2)] == [3, 3], "stripe 0 used the second request of the file"
     run = Run([0] * 12, requests=1)
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1)] == [4, 3]

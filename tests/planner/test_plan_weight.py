@@ -1,4 +1,4 @@
-"""The memory of the cache of plans is limited. The keys of a list are counted with their size in memory."""
+"""The memory of the cache of plans is limited. The literals of an IN list are counted with their size in memory."""
 
 from __future__ import annotations
 

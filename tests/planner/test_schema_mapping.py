@@ -202,7 +202,7 @@ def test_names_that_differ_only_in_case(write):
 
 
 def test_selected_columns_with_exactly_the_same_name_are_preferred(write):
-    """Scans of several files and scans of one file both prefer the column with exactly this name."""
+    """Scans of several files and scans of one file both prefer the column with exactly the requested name."""
     path = write("both.orc", A=[1], a=[10], s=[{"A": 2, "a": 20}])
     for files in (path, [path], [path, path]):
         for name in "Aa":
@@ -350,7 +350,7 @@ def test_computed_conditions_have_the_wanted_types(write, where, rows, nan):
 
 
 def test_columns_that_are_not_used_may_be_ambiguous(tmp_path):
-    """Two columns may have the same name if no condition uses it. Only a condition on this name raises an error."""
+    """The names of two columns may differ only in case. An error is raised only if a condition uses the name."""
     orcidx.write_table(pa.table({"a": [1], "b": [5]}), tmp_path / "1.orc")
     orcidx.write_table(pa.table({"a": [2], "A": [3], "b": [7]}), tmp_path / "2.orc")
     paths = [tmp_path / "1.orc", tmp_path / "2.orc"]
