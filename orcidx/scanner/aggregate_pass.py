@@ -76,7 +76,9 @@ def plan_aggregation(
         result_type(one, None if one.column is None else types[one.column])
     for name in by:
         if not has_order(types[name]):
-            raise InvalidQuery(f"grouping by values of type {types[name]} is not supported", column=name)
+            raise InvalidQuery(
+                f"grouping by values of type {types[name]} is not supported; leave the column out of by", column=name
+            )
     return AggregatePlan(aggregates, by, paths, types)
 
 

@@ -1,7 +1,7 @@
-"""``Chains``: tasks that the caller shares with the threads of a pool. Forks wait for these threads.
+"""``Chains``: tasks that the caller shares with the threads of a pool.
 
-A fork waits until no thread of the pool is inside a task. So no reader is in the middle of a read in the child, and the
-child can continue to read without the threads.
+A fork of the process waits until no thread of the pool is inside a task. The threads do not exist in the child process.
+But in the child no reader is in the middle of a read, so the child can continue to read without the threads.
 
 An interrupt reaches the caller only inside a task or while the caller waits. The code between tasks is compiled, and
 other threads cannot run while it holds the GIL (``threads/waiting``). So the end of every started task is always

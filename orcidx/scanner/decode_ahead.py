@@ -41,7 +41,8 @@ more, because the sizes of few rows vary more. If a span takes more than its res
 further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
-"""If the last span has fewer values than this, the caller decodes it, because this takes less than a millisecond."""
+"""If the last span has fewer values than this number, the caller decodes the span itself. Decoding so few values takes
+less than a millisecond."""
 
 CHUNK_BYTES = 4 << 20
 """The largest part of the memory for decoding ahead that threads without a column may use for chunks. For texts, 2 MiB
@@ -53,7 +54,7 @@ Cursors = Sequence[ColumnCursor]
 @dataclass(eq=False)
 class _Span:
     """A range of rows of some columns, and the state of its decoding. ``reserved``: the maximum number of bytes that
-    the rows may take. ``places``: where each column was before its task has begun. ``kept``: the rows that are kept.
+    the rows may take. ``places``: where each column was before its task began. ``kept``: the rows that are kept.
     None means that all rows are kept."""
 
     columns: Cursors

@@ -116,9 +116,9 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
 def check_condition(
     jobs: Sequence[FileJob], left: Sequence[FileJob], request: ScanRequest, metrics: ScanMetrics
 ) -> None:
-    """Raises the errors of a condition if the only file need not be read. Indexes may have only some of the file's
-    columns, so they may rule out the file although the condition has an unknown or ambiguous name, or a literal of a
-    wrong type. ``left``: the jobs that the indexes leave."""
+    """Raises the errors of a condition if a scan has only one file, and indexes rule out this file. Indexes may have
+    only some of the file's columns, so they may rule out the file although the condition has an unknown or ambiguous
+    name, or a literal of a wrong type. ``left``: the jobs that the indexes leave."""
     if jobs and not left and request.schema is None and request.where is not None:
         with open_job(jobs[0], request, metrics) as file:
             file.scan.columns.check_condition()

@@ -139,7 +139,7 @@ class WantedRows:
 
     @cached_property
     def wanted(self) -> RowSelection:
-        """These rows are in the selection, in the row range and in the wanted stripes, and they are not deleted.
+        """The rows that are in the selection, in the row range and in the wanted stripes, and that are not deleted.
 
         If there is a limit and no predicate, rows after the limit are left out, so they are not fetched.
         """

@@ -54,7 +54,7 @@ _FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
 _TEXTS = {
     _STRIPES: "outside the minimum and maximum of each stripe (stripe statistics)",
     _GROUPS: "outside the minimum and maximum of each row group (row-group statistics)",
-    _BLOOM: "no bloom filter of the row groups that statistics do not rule out contains it (bloom filter)",
+    _BLOOM: "no bloom filter of the remaining row groups contains it (bloom filter)",
     _DICTIONARY: "no dictionary of the remaining stripes contains it (dictionary)",
 }
 _DOUBTS = ("damaged", "stale")

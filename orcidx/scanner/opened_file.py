@@ -42,7 +42,7 @@ class OpenedFile:
 
     def batches(self, plan: SchemaPlan, request: ScanRequest, metrics: ScanMetrics) -> list[pa.RecordBatch] | None:
         """All rows, as a batch for each stripe. Returns None if one of the stripes needs column readers, or if all
-        stripes together are too many bytes to be decoded before the first batch is returned. ``metrics`` counts the
+        stripes together have too many bytes to decode them before the first batch is returned. ``metrics`` counts the
         decompressed bytes."""
         reader = self.reader
         numbers = [number for number, stripe in enumerate(reader.stripes) if stripe.rows]
@@ -87,8 +87,8 @@ class OpenedFile:
 
 
 def opened_file(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> OpenedFile | None:
-    """The file of a reader that is open, if the file at the path of the job is still this file. None if the file must
-    be opened again, for example because its metadata was read with other limits."""
+    """Returns the file that a reader has open. Returns None if another file is now at the path of the job. Also returns
+    None if the file must be opened again, for example because its metadata was read with other limits."""
     if not _is_known(reader, job, limits):
         return None
     reads = ReadMetrics()

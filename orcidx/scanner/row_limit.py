@@ -74,7 +74,7 @@ def limit_note(limit: int, request: ScanRequest) -> Note:
     if request.where is None:
         return Note("limit", "off", f"rows after the first {limit} are not read")
     text = (
-        f"the scan ends after {limit} matching rows; which rows these are depends on the data, so this is the most "
-        "that it may read"
+        f"the scan ends after {limit} matching rows; which rows these are depends on the data, so the scan "
+        "may read less than this explanation says"
     )
     return Note("limit", "silent", text)

@@ -46,8 +46,8 @@ TAIL_BYTES = 16 << 10
 
 TRIES_IN_VAIN = 8
 TRIES_A_SUCCESS = 4
-"""How many files may be tried without success before no more files are tried. Each success allows this many more
-failures. Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
+"""After ``TRIES_IN_VAIN`` files were tried without success, no more files are tried. Each success allows
+``TRIES_A_SUCCESS`` more failures. Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
 
 
 class SmallRows(NamedTuple):

@@ -85,8 +85,8 @@ class SpanReader:
     together: bool = False
 
     def expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Announces the columns that will be read next. If all columns are decoded at the same time, these are all
-        columns. Otherwise they are the predicate's columns."""
+        """Announces the columns whose spans will be read next. All columns are announced if all of them are decoded at
+        the same time. Otherwise only the predicate's columns are announced."""
         first, rest = self.groups.first, self.groups.rest
         groups = [first] if self.filter.tests or first.columns else [rest]
         columns = groups[0].cursors

@@ -310,7 +310,7 @@ def _text(data: Any) -> str:
 
 
 def _bytes(text: Any) -> bytes:
-    _given(text, str, "what should be base64")
+    _given(text, str, "a value that must be base64 text")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

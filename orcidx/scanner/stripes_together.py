@@ -40,12 +40,12 @@ another thread takes longer than it saves."""
 
 STEPS_AHEAD = 32
 """The most steps of a stripe that wait for a thread or for the caller. Steps are added whenever the caller takes a
-result. With 8 steps the caller waited for one stripe, although another stripe had spans left, because all steps of the
-other stripe had ended. For a table, the results of these steps need no more memory than the table itself. For another
-caller, the results must fit into ``ahead_bytes``, so there may be fewer steps."""
+result, but not while the caller waits. With 8 steps, all steps of a later stripe ended while the caller waited for an
+earlier stripe, although the later stripe had spans left. For a table, the results of the steps need no more memory than
+the table itself. For another caller, the results must fit into ``ahead_bytes``, so there may be fewer steps."""
 
 LEAST_STEP_BYTES = 1 << 18
-"""A step counts at least this many bytes, because later steps may have more rows."""
+"""A step counts as at least this many bytes, because later steps may have more rows."""
 
 GAIN_PER_THREAD = 0.5
 """If the columns of one stripe are decoded ahead, each thread after the first is assumed to add half the speed of the

@@ -82,7 +82,7 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
     text = (
         f"the first {limit} rows by {keys}: data that may have the best values of {order[0].column} is read first, "
         "and data that cannot have rows before the last one found so far is skipped; how much is skipped depends on "
-        "the data, so this is the most that the scan may read"
+        "the data, so the scan may read less than this explanation says"
     )
     return Note("top", "silent", text)
 

@@ -137,7 +137,7 @@ def test_the_reasons_name_who_ruled_a_key_out(stored: bytes) -> None:
             "no dictionary of the remaining stripes contains it (dictionary)",
         )
         reasons = file.explain_keys("shuffled", range(1, ROWS, 2)).reasons
-        assert "no bloom filter of the row groups that statistics do not rule out contains it (bloom filter)" in reasons
+        assert "no bloom filter of the remaining row groups contains it (bloom filter)" in reasons
         assert "no null" in file.explain_keys("id", [None]).reasons[0]
 
 
@@ -171,7 +171,7 @@ def test_a_paimon_index_rules_keys_out(stored: bytes) -> None:
 
 def test_keys_of_several_hashes_and_of_none() -> None:
     """A bloom filter may contain one of two forms of a decimal, so a key of this type has several hashes. A key with
-    more digits than the scale has no hash, because no stored value is equal to it."""
+    more decimal places than the column has no hash, because no stored value is equal to it."""
     out = io.BytesIO()
     values = pa.array([decimal.Decimal(n) for n in range(0, 1000, 2)], pa.decimal128(12, 2))
     pyarrow.orc.write_table(pa.table({"d": values}), out, bloom_filter_columns=[1], bloom_filter_fpp=0.001)

@@ -99,7 +99,7 @@ def test_rows_and_work_are_those_of_opened_files(
     if where is None:
         assert taken == paths[1:], "the first file is opened for the shared metadata"
         assert work == metrics
-    else:  # an opened file reads its tail once if it is ruled out, and twice if it is not
+    else:  # the tail of an opened file is read once if the file is ruled out, and otherwise twice
         different = ("requests", "bytes_read")
         assert {name: work[name] for name in work if name not in different} == {
             name: metrics[name] for name in metrics if name not in different
