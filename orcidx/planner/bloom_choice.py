@@ -66,7 +66,7 @@ class BloomChoice:
             if isinstance(found, str):
                 ignored[leaf.path] = "distrusted", found
             elif found[1] > BLOOM_SHARE * saved and not self.at_any_cost:
-                ignored[leaf.path] = "off", f"its {size_text(found[1])} are more than the data that it may save"
+                ignored[leaf.path] = "off", f"the filter has {size_text(found[1])}, more than the data that it may save"
             else:
                 if may_wrap(node, reader.facts):
                     believed[leaf.path] = self._fitting_groups(stripe, node, index)

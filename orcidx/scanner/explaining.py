@@ -52,8 +52,8 @@ def explain_files(
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
     """Explains what a scan would read of each of its files, and how much the value ranges of the row groups overlap.
-    ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple. ``given``: the request as it
-    was given. If it has no schema, the scan opens its first file to find the schema."""
+    ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple. ``given``: the
+    request of the caller. If it has no schema, the scan opens its first file to find the schema."""
     if request.rereads is None:
         request = replace(request, rereads=True)
     ranges = GroupRanges()
@@ -222,8 +222,8 @@ def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
         )
     if lumped:
         stripes = counted(len(lumped), "stripe")
-        text = f"{sum(lumped):,} of {stripes} are not shown one by one: each of these stripes counts as one row group"
-        most = f"at most {_most_groups(scan.reader.tail.size):,} are shown for a file of this size"
+        text = f"{sum(lumped):,} row groups of {stripes} are not shown one by one: each stripe counts as one row group"
+        most = f"at most {_most_groups(scan.reader.tail.size):,} row groups are shown for a file of this size"
         return (Note("row groups", "off", f"{text} ({most}); rows and bytes are exact"),)
     return ()
 
@@ -243,8 +243,8 @@ def _explain_stripe(
             reader, number, columns, index=decision.index, kept=decision.kept, fetched=fetched.keys()
         )
     rows = decision.rows
-    # A stripe with only one range of rows means that no index was needed, or that no index could be read. For such a
-    # stripe, the explanation computes the row groups from the row index stride.
+    # If the decision has only one range of rows, either no index was needed, or no index could be read. The row groups
+    # are then computed from the row index stride.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))

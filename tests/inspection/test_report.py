@@ -294,7 +294,7 @@ def test_row_groups_that_are_not_told_one_by_one_are_counted(tmp_path, monkeypat
         explained = orcidx.scan(path, where=where).explain()
         assert explained.funnel[2].before == 53, "50 row groups of one stripe, and one for each other stripe"
         (note,) = explained.notes
-        told = "150 of 3 stripes are not shown one by one: each of these stripes counts as one row group"
+        told = "150 row groups of 3 stripes are not shown one by one: each stripe counts as one row group"
         assert note.source == "row groups"
         shown = (str(explained), explained.to_html(), json.dumps(explained.to_dict()), page_of(path, where))
         assert [told in page for page in shown] == [True] * 4, where

@@ -115,7 +115,7 @@ def test_values_are_moved_within_their_memory(name: str, rng: np.random.Generato
         found.validate(full=True)
         assert found.equals(expected), mask
         moved += bool(len(found)) and found.buffers()[1].address == place
-    assert moved > ROUNDS // 4, "nearly all rows are kept, so the memory is reused"
+    assert moved > ROUNDS // 4, "the memory of an array is reused if nearly all its rows are kept"
 
 
 def test_which_are_carried(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
