@@ -1,5 +1,5 @@
-"""``orcidx table append`` reads a timestamp in microseconds if the table does not store its nanoseconds. Before that,
-this module checks that no digits below a microsecond would be lost."""
+"""Checks that ``orcidx table append`` loses no digits of timestamps. The command reads a column in microseconds if the
+type of the column in the table has no nanoseconds. So digits below a microsecond in the files would be lost."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def check_digits(
 
 def _check_column(files: list[str], shown: pa.Field, field: DataField, stores: Mapping[str, Any] | None) -> None:
     """Checks one column. Times that fit into 64 bits of nanoseconds are read in nanoseconds. The other times are read
-    in microseconds. A second scan then counts the rows that are equal to one of these microseconds. If there are fewer
-    such rows, a time has more digits."""
+    in microseconds, which drops further digits. Then a second scan counts the rows whose stored time is exactly one of
+    the times in microseconds. If it finds fewer rows than the first scan, a stored time has further digits."""
     from orcidx import scan
 
     column = col(shown.name)

@@ -298,9 +298,9 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
         matching = RowSelection.from_positions(numbers, data.num_rows).bitmap()
         lost = matching - verdict.rows
         if lost:
-            return f"wrong: {name} {shown} misses {counted(len(lost), 'row')}, the first is row {lost.min()}"
+            return f"wrong: for {name} {shown}, the index lacks {counted(len(lost), 'row')}, first row {lost.min()}"
         if verdict.exact and len(verdict.rows) != len(matching):
-            return f"wrong: {name} {shown} selects {counted(len(verdict.rows), 'row')} instead of {len(matching)}"
+            return f"wrong: for {name} {shown}, the index has {counted(len(verdict.rows), 'row')}, not {len(matching)}"
     return "ok"
 
 
@@ -348,7 +348,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], ve
     _print_summary(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
-@index.command(short_help="Delete files that index jobs left in a directory.")
+@index.command(short_help="Delete old files of index jobs in a directory.")
 @directory_argument
 @as_json
 @storage_option
@@ -357,7 +357,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], ve
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older_than: float, dry_run: bool) -> None:
-    """Delete files that index jobs left in DIRECTORY: incomplete files, replaced catalogs, and indexes that no catalog
+    """Delete old files of index jobs in DIRECTORY: incomplete files, replaced catalogs, and indexes that no catalog
     names."""
     from orcidx.index_directory.clean import clean_indexes
 

@@ -25,8 +25,10 @@ __all__ = ["may_contain"]
 @click.argument("keys", nargs=-1, type=click.UNPROCESSED)
 @as_json
 @storage_option
-@click.option("--null", is_flag=True, help="Also show whether a row may be null.")
-@click.option("--file-index", metavar="PATH", help="A Paimon file index of FILE. The default is the index directory.")
+@click.option("--null", is_flag=True, help="Also show whether COLUMN may contain null.")
+@click.option(
+    "--file-index", metavar="PATH", help="A Paimon file index of FILE. The default is its index in _orcidx/, if any."
+)
 def may_contain(
     file: str,
     column: str,

@@ -35,8 +35,8 @@ __all__ = [
 TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 """The characters that are escaped in a cell, with what is written instead."""
 _MIDDLE_WIDTH = 40
-"""A cell counts as at most this many characters wide when the columns that fit side by side are chosen. A longer cell
-is folded into several lines."""
+"""The maximum width of a cell in characters. It limits the widths from which the columns that fit side by side are
+chosen. A longer cell is folded into several lines."""
 
 
 def plain(value: object) -> object:

@@ -68,7 +68,7 @@ _COMMON_OPTIONS = (
     click.option(
         "--timestamp-unit",
         type=click.Choice(["us", "ns"]),
-        help="Unit of times. Use us for years beyond the range of nanoseconds.",
+        help='Unit of times. With "us", years beyond the range of nanoseconds are allowed.',
     ),
 )
 

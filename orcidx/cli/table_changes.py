@@ -110,7 +110,7 @@ def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | No
     metavar="KIND:A,B",
     help="Index these columns. The default is the options of the table.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also index files that already have their indexes.")
+@click.option("--all", "everything", is_flag=True, help="Also build indexes of files that already have them.")
 @commit_options
 @as_json
 @storage_option
@@ -168,7 +168,7 @@ def append(
     opened = open_table(path, None, storage_options, external_paths)
     stores = parse_storage_options(storage_options)
     rows = orcidx.scan(list(files), storage_options=stores, timestamp_unit="us")
-    # A column is read in nanoseconds only if the table stores its nanoseconds. Microseconds have a larger range.
+    # A column is read in nanoseconds only if its type in the table has nanoseconds. Microseconds have a larger range.
     fine = {field.name for field in opened.schema if pa.types.is_timestamp(field.type) and field.type.unit == "ns"}
     schema = _in_nanoseconds(_of_every_file(rows), fine)
     if schema != rows.schema:

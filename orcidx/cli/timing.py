@@ -23,8 +23,8 @@ timing_option = click.option(
 
 
 def print_work(timing: bool | None, metrics: ScanMetrics, began: float, worked: float) -> None:
-    """Prints a line about the work of a scan, and how long it took, if the option asks for it. ``began`` and ``worked``
-    are ``time.perf_counter()`` and ``time.process_time()`` at the start of the command."""
+    """Prints a line about the work of a scan and the time that it took, unless ``timing`` turns this off. ``began`` and
+    ``worked`` are ``time.perf_counter()`` and ``time.process_time()`` at the start of the command."""
     if sys.stderr.isatty() if timing is None else timing:
         took, cpu = time.perf_counter() - began, time.process_time() - worked
         rows = counted(metrics.rows_returned, "row")

@@ -263,7 +263,7 @@ def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
             "wrong: the bitmap index has 3 rows, but the data file has 4",
         ),
         ({"id": [True, False, True], "city": [b"a", b"b", b"c"]}, "wrong"),
-        ({"id": [7, 8, 9], "city": ["a", "b", "c"]}, "wrong: id = 7 misses 1 row"),
+        ({"id": [7, 8, 9], "city": ["a", "b", "c"]}, "wrong: for id = 7, the index lacks 1 row"),
     ]:
         orc.write_table(pa.table(columns), other)
         code, out, _ = orcidx_command("index", "check", made, str(other))
@@ -411,7 +411,8 @@ def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_pa
 
 
 def test_index_check_holds_no_python_object_a_row(orcidx_command, tmp_path: Path) -> None:
-    """A list and two sets of all row numbers would take 200 MB and a second for a million rows."""
+    """The command must not make a Python object for each row number. For a million rows, a list and two sets of row
+    numbers would take 200 MB and a second."""
     one, made = tmp_path / "one.orc", str(tmp_path / "one.idx")
     pyarrow.orc.write_table(pa.table({"id": pa.repeat(pa.scalar(7), 300_000)}), one)
     assert orcidx_command("index", "build", str(one), "-o", made, "--bitmap", "id")[0] == 0
