@@ -89,7 +89,7 @@ def page(title: str, subtitle: str, parts: Iterable[PagePart]) -> str:
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head><body><main>"
         f"<header><h1>{escape(title)}</h1><p>{subtitle}</p></header>{sections}"
-        "<footer>Made by orcidx. Hover over a cell to see which evidence decided.</footer></main></body></html>"
+        "<footer>Made by orcidx. Hover over a cell to see which evidence ruled rows out.</footer></main></body></html>"
     )
 
 

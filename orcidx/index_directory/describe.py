@@ -133,7 +133,7 @@ def _rewrites(folder: Folder) -> tuple[str, ...]:
         when = f" until {datetime.datetime.fromtimestamp(until, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC" if kept else ""
         told.append(
             f"{name}: a rewrite {how}{when}. orcidx returns each row once, but other readers see rows of old and "
-            f"new files; {'earlier queries can still finish' if kept else 'orcidx.spark.recover deletes them'}"
+            f"new files; {'earlier queries can still finish' if kept else 'orcidx.spark.recover deletes the old files'}"
         )
     return tuple(told)
 

@@ -104,7 +104,7 @@ def check_file(
     source: Source, *, options: ReadOptions | None = None, on_stripe: Callable[[int, int], None] | None = None
 ) -> FileCheck:
     """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all stripes.
-    ``options`` has limits, and says how texts that are not UTF-8 and decimals with too many digits are read. Damage is
+    ``options`` has limits. It also says how invalid UTF-8, and decimals with too many digits, are read. Damage is
     part of the result and raises no exception. Raises ``StorageError`` and OSErrors if bytes cannot be read."""
     asked = options or USUAL_OPTIONS
     options = asked.override(

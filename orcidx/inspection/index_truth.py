@@ -68,15 +68,15 @@ def _wrong_counts(
     if known.count == 0 and known.has_null is False:
         return  # 0 values and no nulls mean that there are no statistics (HIVE-20604)
     if known.count is not None and known.count != found.count:
-        yield f"they count {known.count:,} values, but there are {found.count:,}"
+        yield f"the count of values is {known.count:,}, but there are {found.count:,} values"
     if known.has_null is False and found.slots > found.count:
-        yield f"they say that there are no nulls, but there are {found.slots - found.count:,}"
+        yield f"the statistics exclude nulls, but there are {found.slots - found.count:,} nulls"
     if found.total is None or (options.utf8 == "replace" and raw.node.kind in STRING_KINDS):
         return  # a replaced byte changes the length of a text
     if raw.node.kind is TypeKind.BOOLEAN and known.true_count is not None and known.true_count != found.total:
-        yield f"they count {known.true_count:,} true values, but there are {found.total:,}"
+        yield f"the count of true values is {known.true_count:,}, but there are {found.total:,}"
     if raw.node.kind in INTEGER_KINDS | LENGTH_KINDS and known.sum is not None and known.sum != found.total:
-        yield f"their sum is {known.sum:,}, but the sum of the values is {found.total:,}"
+        yield f"the stored sum is {known.sum:,}, but the sum of the values is {found.total:,}"
 
 
 def _shown(value: Any) -> str:

@@ -96,7 +96,7 @@ def _picture_parts(explanation: Explanation, facts: Facts) -> list[PagePart]:
     several = [(name, found, found.order) for name, found in facts.ordered()]  # a single row group has no order
     bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
     more = max(0, len(facts.ranges) - MOST_BANDS) if bands else 0
-    hint = f"<p class=hint>{more:,} more columns have ranges.</p>" if more > 0 else ""
+    hint = f"<p class=hint>The ranges of {more:,} more columns are not shown.</p>" if more > 0 else ""
     first = len(facts.sizes) < len(explanation.files)
     of_first = (
         f"<p class=hint>This shows the first {len(facts.sizes):,} of {len(explanation.files):,} files.</p>" * first

@@ -94,7 +94,7 @@ def _of_query(facts: Facts) -> Iterator[str]:
     if share <= _LITTLE_SHARE:
         read = size_text(facts.explanation.read_bytes)
         more = ", so the indexes are effective" if facts.reads_little else f", but the scan reads {read}"
-    yield f"The query plans {100 * share:.3g} % of the bytes of its columns{more}."
+    yield f"The query needs {100 * share:.3g} % of the bytes of its columns{more}."
     if share <= _LITTLE_SHARE:
         return
     scattered = {
