@@ -412,7 +412,8 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
-        for job in jobs:  # indexes=None, as the plan used them; using them again takes longer than reading a file
+        # The plan has used the indexes. Using them again for each file would take longer than reading the file.
+        for job in jobs:
             one = replace(self._scan, jobs=(job,), request=request, indexes=None)
             yield OrcFragment(one, self._schema, self._kept)
 
@@ -433,7 +434,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         """
         request = self._scan.resolved
         where = parse(expression)
-        # A column that is not in the schema has no values in a type of the schema, so the scan tests the stored values.
+        # pyarrow can test only columns of the schema. For other columns, the scan tests the stored values.
         if (
             isinstance(expression, pc.Expression)
             and has_all(self._schema, from_expression(expression).columns)

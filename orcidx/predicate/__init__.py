@@ -6,7 +6,8 @@ normal form. ``parse`` makes a predicate of each of these forms.
 The meaning of ``where``:
 
 * SQL's three-valued logic applies: a row is returned if the predicate is TRUE for it. A comparison is NULL if the
-  column or the literal is NULL, and NOT NULL is NULL. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are never NULL.
+  column or the literal is NULL, and the negation of NULL is NULL. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are
+  never NULL.
 * The option ``nan`` says how NaN compares. With ``"ieee"`` every comparison with NaN is FALSE (so ``!=`` is TRUE), as
   in pyarrow.compute. With ``"largest"`` NaN equals NaN and is above every other number, as in Spark, Polars and DuckDB.
   In a Polars expression NaN always compares as with ``"largest"``, even if the expression is combined with a condition

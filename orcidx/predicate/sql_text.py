@@ -203,7 +203,10 @@ class _Translator:
         left, right = node.this, node.expression
         if is_computed(left) or is_computed(right) or (self.is_column(left) and self.is_column(right)):
             if op is Op.EQ_NULL_SAFE:
-                why = "compares a computed value null-safely, which is not supported; write a text in single quotes"
+                why = (
+                    "compares null-safely (<=>) with a column or a computed value, which is not supported; compare "
+                    "with a constant, and write a text in single quotes"
+                )
                 raise self.refuse(node, why)
             found = computed(op, self.value(left), self.value(right))
             if not found.columns:

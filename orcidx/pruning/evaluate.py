@@ -279,7 +279,7 @@ class _Evaluation:
         if not finding.must.is_empty:
             must = must | finding.must
             if not must.issubset(may):
-                text = "it reports that some rows match, but other evidence reports that they do not match"
+                text = "this evidence says that some rows match, but other evidence says that they do not match"
                 self.notes.append(Note(finding.source, "damaged", text, leaf.column))
                 return state
         return LeafState(may, must, (*state.findings, finding))
