@@ -145,8 +145,8 @@ def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> Non
 
 
 def test_values_that_are_no_values_are_read(directory: Path) -> None:
-    """The catalog does not prove sums of floats, the maximum of strings that it cuts, or totals of a file without the
-    column. It proves totals of a column that has a narrower integer type in one file."""
+    """The catalog does not prove sums of floats, the maximum of strings that it truncates, or totals of a column that
+    a file does not have. It proves totals of a column that has a narrower integer type in one file."""
     assert "catalog" not in origins(orcidx.aggregate(directory, {"f": "sum(f)"}))
     cut = orcidx.aggregate(directory, {"s": "max(s)"})
     assert origins(cut).get("catalog", 0) < 480

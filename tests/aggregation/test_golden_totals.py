@@ -21,7 +21,7 @@ from orcidx.orc.metadata import TypeKind
 
 QUESTIONS = 15
 MOST_ROWS = 10_000
-"""In larger files, a selection of so many rows is used, because the reference takes a microsecond for each value."""
+"""Of a larger file, only this many rows are selected, because the reference takes a microsecond for each value."""
 
 
 class Columns:

@@ -1,8 +1,11 @@
-"""A store that fails like a real store, and two jobs that take turns at each of its calls. A seed decides everything.
+"""A simulated store with the failures of real stores, and jobs that use it in turn. A seed determines all random
+choices.
 
-The store is an fsspec file system of the protocol "gs", whose create is exclusive. ``World`` holds its objects, its
-clock and the faults. Jobs are threads, of which one runs at a time. At every call the world decides which job goes on
-and what happens to the call: an error before or after its effect (a lost answer), a short answer, or the job's death.
+The store is an fsspec file system of the protocol "gs". A write with ``mode="create"`` fails if the object exists.
+``World`` has the objects, the clock and the faults of the store. Each job is a thread, and only one of these threads
+runs at a time. At each call of the store, ``World`` chooses the job that runs next. It also chooses whether the call
+succeeds. If the call fails, it raises an error, returns too few bytes, or ends the job. A write that fails may still
+have its effect.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Object:
 @dataclass
 class World:
     """The objects of the store by path. ``faults``: the share of calls that fail. ``deaths``: the share of calls that
-    kill the job. ``change`` is called sometimes, and may change objects as other programs do."""
+    kill the job. ``change`` is called at random, and may change objects as other programs do."""
 
     seed: int
     faults: float = 0.0
@@ -168,7 +171,7 @@ class FaultyFileSystem(AbstractFileSystem):
         return self.world.call("info", path, look)
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
-        raise NotImplementedError("find is asked")
+        raise NotImplementedError("orcidx lists this store by find, not by ls")
 
     def find(self, path: str, maxdepth: Any = None, withdirs: bool = False, detail: bool = False, **_: Any) -> Any:
         path = self._strip_protocol(path)
@@ -217,4 +220,4 @@ class FaultyFileSystem(AbstractFileSystem):
         return True
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Nothing is cached."""
+        """Does nothing, because this file system has no cache."""

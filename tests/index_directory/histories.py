@@ -1,14 +1,16 @@
-"""Random histories of two jobs on the indexes of one directory. The store fails at times, and a model says what is
-right.
+"""Random histories of two jobs on the indexes of one directory. Some calls of the store fail. The results of the jobs
+are compared with a simple model.
 
     PYTHONPATH=.:tests python tests/index_directory/histories.py --count 1000 --seed 1
 
-Builds, refreshes, cleanings, descriptions and reads run two at a time, taking turns at each call of the store, while
-files come, change and go. Each round checks:
+In each round, two jobs run at the same time. A job builds, refreshes, cleans or describes the indexes, or reads the
+files. At each call of the store, one of the two jobs is chosen to go on. Files are added, changed and deleted
+before a round, and in some rounds also while the jobs run. Each round checks:
 
-* A job that has returned has committed its indexes: each file that it indexed is known, unless it changed since.
-* A read gives the rows of the files as they were listed, or an error which says that a file changed or the store
-failed.
+* If a job returned without an error, its indexes are committed. So the catalog has each file that the job indexed,
+unless the file has changed since then.
+* A read returns the rows of the files as they were listed, or raises an error which says that a file changed or that
+the store failed.
 * Every catalog in use can be read. Every index that it names exists, is complete, and belongs to the named file.
 """
 
@@ -125,8 +127,8 @@ class History:
         self._index(lambda: build_index.refresh(None, URL, **self._where))
 
     def _index(self, job: Any) -> None:
-        """Runs a job. If a file existed before the job, and the job reports it as done, this version of the file or a
-        later one is indexed from now on."""
+        """Runs a job, and notes the versions that the files had before the job. If the job reports a file as indexed,
+        the catalog must have the noted version or a later version of the file from now on."""
         before = self._data()
         for row in job().to_pylist():
             if row["status"] in ("built", "rebuilt", "fresh") and row["path"] in before:

@@ -92,8 +92,8 @@ def test_another_spelling_still_rules_out_files(tmp_path: Path) -> None:
 
 
 def test_the_order_of_top_has_an_ambiguous_name(tmp_path: Path) -> None:
-    """A scan with ``top`` must refuse an ambiguous name. Earlier, only a scan of several stripes did so. A scan of one
-    stripe sorted by the column that has exactly this name."""
+    """A scan with ``top`` must refuse an ambiguous name. Earlier, only a scan of several stripes did so. For one
+    stripe, the rows were returned in the order of the column that has exactly this name."""
     root = _directory(tmp_path, 2)
     for sources in (root, root / "0.orc"):
         scan = orcidx.scan(sources, ["a"], top=[("a", "desc")], limit=1, case_sensitive=False)

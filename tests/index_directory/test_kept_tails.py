@@ -290,7 +290,7 @@ def test_catalogs_in_parts(store: CountedFiles, written: Path) -> None:
     where = f"t >= {7 * ROWS} and v >= 0"
     found = orcidx.scan("table", where=where, filesystem=store, schema=table_of(0).schema).to_table()
     assert found.num_rows == 6 * ROWS
-    assert store.reads()[1] == 6 - 4, "one for the first tails, and one for the equal tails"
+    assert store.reads()[1] == 6 - 4, "one read for the first tails, and one for the later tails, which are equal"
 
 
 def test_clean_deletes_what_no_catalog_names(store: CountedFiles, written: Path) -> None:

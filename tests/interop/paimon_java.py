@@ -92,8 +92,8 @@ class PaimonJava:
     ) -> int:
         """Commits ``rows``, with columns in the table's order, as INSERT or DELETE. Returns the number of rows.
 
-        ``carrier`` writes the file that brings the rows to Java. Java refuses the nanoseconds before 1970 in pyarrow's
-        files.
+        ``carrier`` is the function that writes the rows to an ORC file, which Java then reads. The default is pyarrow's
+        function. For times before 1970, Java refuses the nanoseconds in pyarrow's files.
         """
         source = self._scratch("in.orc")
         carrier(rows, str(source))

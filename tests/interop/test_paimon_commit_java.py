@@ -44,7 +44,7 @@ def expire(paimon_java: Any, name: str) -> None:
 
 
 def clean_orphans(paimon_java: Any, name: str) -> None:
-    """Removes every file that no snapshot names, whatever its age, with Java."""
+    """Removes every file to which no snapshot refers, even if the file is new, with Java."""
     operation = paimon_java.paimon.operation.LocalOrphanFilesClean(
         paimon_java.table(name), paimon_java.jvm.java.lang.System.currentTimeMillis() + 60_000, False
     )
@@ -52,8 +52,8 @@ def clean_orphans(paimon_java: Any, name: str) -> None:
 
 
 def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[int], city: int = 7) -> None:
-    """Checks that Java and orcidx return these rows, with and without a filter, and that Java's index loses none of
-    them."""
+    """Checks that Java and orcidx return these rows, with and without a filter, and that the index loses no row
+    in Java."""
     assert ids(paimon_java.read(name)) == expected
     assert ids(open_table(folder).scan().to_table()) == expected
     wanted = [i for i in expected if i % 40 == city]
@@ -64,8 +64,8 @@ def same_everywhere(paimon_java: Any, name: str, folder: Path, expected: list[in
 
 
 def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> list[int]:
-    """Appends rows, expires all snapshots but one and removes orphans, with Java. If a commit of orcidx has lost a data
-    file, only these steps delete the file."""
+    """Appends rows, expires all snapshots but one and removes orphans, with Java. After each step, all rows must exist.
+    If a commit of orcidx wrongly dropped a data file, one of these steps would delete the file."""
     fresh = max(expected, default=0) + 100_000
     paimon_java.write(name, rows(fresh, 10))
     expected = sorted([*expected, *range(fresh, fresh + 10)])

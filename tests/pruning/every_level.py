@@ -54,7 +54,7 @@ def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
 
 def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **options: Any) -> tuple[int, list[str]]:
     """Returns two results: how many predicates have matching rows, and the errors of indexes. An index fails if it
-    excludes a matching row, or proves that another row matches."""
+    excludes a matching row, or claims that a row matches that does not match."""
     found, wrong = 0, []
     with orcidx.open(source) as file:
         asked = []

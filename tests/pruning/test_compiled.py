@@ -135,8 +135,8 @@ ENDS = (Op.GT, Op.GE, Op.LT, Op.LE)
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_ends_of_a_range(name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The conditions are joined by AND: one, several on one side of a range, or some below an OR. The results are the
-    same if they are evaluated together and leaf by leaf."""
+    """Comparisons with the ends of a range return the same results if both ends are tested together and if each
+    comparison is evaluated alone. The predicates are an AND of two comparisons, or an AND of three below an OR."""
     kind = INTEGERS[name]
     edge = 2**15 if name == "int16" else 2**31 if name == "int32" else 2**40
     for _ in range(ROUNDS):

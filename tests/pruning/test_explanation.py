@@ -270,8 +270,8 @@ def test_many_stretches_are_cut_and_long_stripes_wrap():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_branches_of_an_or_credit_the_evidence_that_came_last(turned):
-    """File statistics rule out one branch of the OR, but no row. So the bloom filter is named as what excludes the
-    rows, in either order of the branches."""
+    """File statistics rule out one branch of the OR, but no row. So the bloom filter is named as the evidence that
+    excludes the rows, in either order of the branches."""
     price, city = col("price") > 10**6, col("city") == "Oslo"
     evidence = [Fixed("file statistics", "price", []), Fixed("bloom filter", "city", [(0, 300)], describe=absent)]
     only = stripe(0, evidence, where=city | price if turned else price | city)

@@ -99,9 +99,9 @@ class Truth:
             self.groups.append(set((here // layout.stride).tolist()))
 
     def bytes(self, denied: Callable[[int], set[int]], *, bloom: bool) -> int:
-        """Returns how many bytes the lookup must read. ``denied`` is a function that returns the row groups of a stripe
-        that the indexes keep. If a bloom filter keeps a row group without a matching row, only the key column is
-        read."""
+        """Returns how many bytes the lookup must read. ``denied`` is a function that takes the number of a stripe,
+        and returns the row groups that the indexes keep. If a bloom filter keeps a row group without a matching row,
+        only the key column is read."""
         layout, columns = self.layout, list(range(1, len(self.layout.kinds)))
         total = 0
         for number, groups in enumerate(self.groups):

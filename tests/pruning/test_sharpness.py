@@ -26,11 +26,11 @@ pytestmark = pytest.mark.java
 
 STRIDE = 1000
 EXCEPTIONS = {
-    "the writer stored timestamps in its local time (ORC-135)": "Java believes them in its own time zone",
-    "this writer's minima and maxima of short decimals are wrong (ORC-517)": "Java knows it of itself too, not in 1.5",
-    "a layout from before the format was final": "Java reads bits of it as if they were today's, and loses rows",
-    "this writer's statistics of stripes and files are wrong (HIVE-8732)": "Java asks row groups only",
-    "filters of the original kind are used for integers and dates only": "Java believes more, and loses rows",
+    "the writer stored timestamps in its local time (ORC-135)": "Java uses them as times in its own time zone",
+    "this writer's minima and maxima of short decimals are wrong (ORC-517)": "ORC Java 1.5 uses them",
+    "a layout from before the format was final": "Java reads the filter as if it had the final layout, and loses rows",
+    "this writer's statistics of stripes and files are wrong (HIVE-8732)": "Java uses only those of row groups",
+    "filters of the original kind are used for integers and dates only": "Java uses more of them, and loses rows",
 }
 """Texts of explanations, and the reasons why orcidx may then keep more row groups than Java."""
 
