@@ -28,8 +28,8 @@ __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
 
 PENDING_ROWS = 1 << 14
 PENDING_BYTES = 1 << 20
-"""Rows and bytes of a partition that are collected before its writer gets them. A batch may contain rows of many
-partitions, and only a few rows of each."""
+"""The rows of a partition are collected until there are this many rows or bytes, and are then written together. The
+reason is that a batch may contain only a few rows of each of many partitions."""
 
 
 @dataclass(frozen=True)

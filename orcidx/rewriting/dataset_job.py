@@ -31,7 +31,7 @@ JOB_FOLDER = "_orcidx_write"
 VERSION = 1
 SAVED_SHARE = 50
 """The manifest names every file. It is written again when the number of files has grown by a fiftieth, so ten thousand
-files cause about three hundred writes. After a kill, at most this share of the files is written again."""
+files cause about three hundred writes. After a kill, at most a fiftieth of the files is written again."""
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["SinkFile", "encode_rows"]
 
 ORDERED_BLOCK_BYTES = 1 << 16
-"""The maximum size of a compressed chunk when rows are put in an order. With small chunks a lookup reads little. A
-chunk of this size holds about 10,000 numbers. A row group of 10,000 packed numbers takes only a twelfth of a chunk of
-256 KiB. With chunks of ``ORDERED_BLOCK_BYTES`` instead of 256 KiB, a lookup that reads six columns plans 0.69 MB
-instead of 1.33 MB, and the file is 1.014 times as large (decision 0045)."""
+"""The maximum size of a chunk before compression, if rows are sorted or clustered. A lookup reads whole chunks, and a
+row group of 10,000 packed numbers takes only a twelfth of a chunk of 256 KiB. With chunks of ``ORDERED_BLOCK_BYTES``
+instead of 256 KiB, a lookup of all six columns reads 0.69 MB instead of 1.33 MB, and the file is 1.014 times as large
+(decision 0045)."""
 
 _COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
 
@@ -150,7 +150,7 @@ def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadO
 
 def _write_options(plan: RewritePlan, request: RewriteRequest, schema: pa.Schema) -> WriteOptions:
     options = WriteOptions().override(**request.given)
-    # A column may have a filter in the source, but be missing or have a type without filters in the caller's schema.
+    # A column with a filter in the source may be missing in the caller's schema, or have a type without filters there.
     nodes = describe_schema(schema, options).all_nodes
     known = {node.dotted for node in nodes if node.kind in FILTERED} | set(request.bloom_filters)
     blooms = [name for name in plan.bloom_names if name in known]

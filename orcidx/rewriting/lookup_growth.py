@@ -78,7 +78,7 @@ def growth_causes(
         yield f"there are {counted(stripes[1], 'stripe')}, before {stripes[0]:,}"
     if now.index_bytes - was.index_bytes > (now.bytes - was.bytes) / 4 > 0:
         read = size_text(round(now.index_bytes)), size_text(round(was.index_bytes))
-        yield f"{read[0]} of it are tails, footers and indexes, before {read[1]}"
+        yield f"tails, footers and indexes take {read[0]}, before {read[1]}"
 
 
 def _stripes(readers: Sequence[OrcReader]) -> list[tuple[OrcReader, int]]:

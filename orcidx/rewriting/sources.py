@@ -176,7 +176,8 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
         ids = field_id_of(node), field_id_of(twin)
         if ids[0] is None and ids[1] is not None:
             return (
-                f"only the second has a field id of {node.dotted!r}; to give this id to all rows, name this file first"
+                f"only the second has a field id of {node.dotted!r}; name the second file first to give this id to all "
+                "rows"
             )
         if None not in ids and ids[0] != ids[1]:
             return f"the field id of {node.dotted!r} is {ids[0]} and {ids[1]}"
@@ -193,7 +194,7 @@ def field_id_notes(inputs: Sequence[InputFile]) -> tuple[str, ...]:
         if without:
             notes.append(
                 f"{other.name} has no field id of {without[0].dotted!r}, so its rows get the id {ids[without[0].id]} "
-                "of the column with the same name"
+                "that this column has in the first file"
             )
     return tuple(notes)
 

@@ -89,8 +89,8 @@ def test_only_bloom_filters_are_added(tmp_path: Path, verify: bool) -> None:
 
 
 def test_years_beyond_nanoseconds_are_encoded(tmp_path: Path) -> None:
-    """New indexes of kept streams are computed from values in nanoseconds. These years do not fit into nanoseconds, so
-    the rewrite encodes the rows again, in the caller's unit."""
+    """New indexes of kept streams are computed from values in nanoseconds. The years in these files do not fit into
+    nanoseconds, so the rewrite encodes the rows again, in the caller's unit."""
     data = pa.table({"x": pa.array([0, 250_000_000_000_000_000], pa.timestamp("us"))})
     sources, target = two_writers(tmp_path, data), str(tmp_path / "new.orc")
     with pytest.raises(ValueOutOfRange):

@@ -552,8 +552,8 @@ def test_merging_files_of_two_writers_whose_rows_are_no_structs(tmp_path: Path, 
 
 @pytest.mark.parametrize("is_null", [False, True])
 def test_unions_in_null_structs(tmp_path: Path, is_null: bool) -> None:
-    """Rows with a null struct can be sorted, although the struct has no union. Rows are refused only if a struct that
-    is not null has a null union."""
+    """Rows can be sorted even if their struct is null and therefore has no union. Rows are refused only if their struct
+    is not null, but its union is null."""
     path, target = tmp_path / "u.orc", tmp_path / "sorted.orc"
     rows = [(3, (1,)), (1, None), (2, (None if is_null else "x",))]
     with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,s:struct<u:uniontype<int,string>>>") as writer:
@@ -588,7 +588,7 @@ def test_field_ids_are_not_lost(tmp_path: Path, order: str | None) -> None:
     orcidx.write_table(pa.table([[1]], schema=pa.schema([field])), with_id)
     orcidx.write_table(pa.table({"a": [2]}), without)
     target = tmp_path / "one.orc"
-    with pytest.raises(InvalidQuery, match=r"only the second has a field id of 'a'; .* name this file first"):
+    with pytest.raises(InvalidQuery, match=r"only the second has a field id of 'a'; name the second file first"):
         orcidx.rewrite([without, with_id], target, merge=True, sort_by=order)
     made = orcidx.rewrite([with_id, without], target, merge=True, sort_by=order)
     (note,) = [note for note in made.files[0].notes if "field id" in note]
@@ -660,8 +660,8 @@ def test_columns_with_the_same_name(tmp_path: Path) -> None:
 
 
 def test_verifying_knows_the_forms_in_which_options_store_values(tmp_path: Path) -> None:
-    """The options store some values in another form: CHAR is padded, and Spark's timestamps without a zone are numbers.
-    The verification does not report these forms as errors."""
+    """With these options, some values are stored in another form: CHAR values are padded, and timestamps without a zone
+    are stored as numbers, as Spark does. The verification does not report these forms as errors."""
     words, times = pa.array(["ab", None, "c d"]), pa.array([1, None, -3_000_000], pa.timestamp("us"))
     data = pa.table(
         {

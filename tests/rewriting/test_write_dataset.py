@@ -392,7 +392,7 @@ def _killed_after_one_file(tmp_path, monkeypatch, rows):
 
 def test_a_resumed_overwrite_keeps_files_that_were_added_meanwhile(tmp_path, monkeypatch):
     """The first call of the job is killed. The second call must not delete files that another job added after the first
-    call. Earlier, the second call deleted these files, because it planned again."""
+    call. In an earlier version, the second call deleted these files, because it listed the old files again."""
     new, added = pa.table({"id": [7]}), pa.table({"id": [8]})
     orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path)
     _killed_after_one_file(tmp_path, monkeypatch, new)
