@@ -91,7 +91,7 @@ class ArrowBackend(ThreadBackend):
         with _translated(self._path):
             data = file.read_at(length, offset)
         if len(data) != length:
-            raise ShortBody(f"got {len(data)} of {length} bytes")
+            raise ShortBody(f"only {len(data)} of {length} bytes arrived")
         return data
 
 

@@ -90,7 +90,7 @@ class HttpBackend:
                 return await self._take_whole(response)
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if total is None or (offset is not None and start != str(offset)):
-                raise StorageError(f"asked for {wanted}, got {response.headers.get('Content-Range')!r}")
+                raise StorageError(f"the server returned {response.headers.get('Content-Range')!r} instead of {wanted}")
             data = await _read_body(response, length, buffer)
             return StoreAnswer(data, self._fingerprint(response, total))
 
@@ -103,7 +103,7 @@ class HttpBackend:
             )
         data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
         if total is not None and len(data) != total:
-            raise ShortBody(f"got {len(data)} of {total} bytes")
+            raise ShortBody(f"only {len(data)} of {total} bytes arrived")
         self._whole = StoreAnswer(memoryview(data), self._fingerprint(response, len(data)))
         return self._whole
 
@@ -177,7 +177,7 @@ class S3Backend:
         body = response["Body"]
         try:
             if response["ContentLength"] > length:
-                raise StorageError(f"asked for {wanted}, got {response['ContentLength']} bytes")
+                raise StorageError(f"the server returned {response['ContentLength']} bytes instead of {wanted}")
             data = await body.read() if buffer is None else b""
             while buffer is not None and (piece := await body.read(TAKEN_AT_ONCE)):
                 buffer.take(piece)

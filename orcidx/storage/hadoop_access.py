@@ -150,7 +150,10 @@ class NoAccess:
 
     @property
     def problem(self) -> str | None:
-        return f"tasks cannot read {self.scheme}:// by themselves: if fsspec supports it, give storage_options="
+        return (
+            f"tasks cannot read {self.scheme}:// by themselves: if fsspec supports {self.scheme}://, give "
+            "storage_options="
+        )
 
     def source(self, url: str) -> Source:
         raise Unsupported(self.problem or "", file=url)

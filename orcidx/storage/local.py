@@ -241,8 +241,9 @@ def hold(storage: RangeReader, data: bytes, mtime: int) -> None:
 
 
 def reopened(storage: RangeReader, path: str, metrics: ReadMetrics) -> LocalFile | None:
-    """The file of an open reader for readers in C, as if it was opened again at ``path``. ``metrics`` counts their
-    reads. None if another file may be there by now, and for a mapped file or another storage."""
+    """The file of an open reader, for readers in C. It can be used as if the file was opened again at ``path``.
+    ``metrics`` counts the reads. None if another file may be at ``path`` by now, and for a mapped file or another
+    storage."""
     file = storage.local_file if isinstance(storage, LocalReader) else None
     if file is None or storage.identity is None:
         return None
@@ -275,8 +276,8 @@ class LentLocalReader(LocalReader):
 
 
 def lent(storage: RangeReader, path: str, options: RequestOptions) -> LentLocalReader | None:
-    """The file of an open reader, as if it was opened again at ``path`` with these options. None if another file may be
-    there by now, and for a mapped file or another storage."""
+    """A reader of an open reader's file. It can be used as if the file was opened again at ``path`` with these options.
+    None if another file may be at ``path`` by now, and for a mapped file or another storage."""
     if not isinstance(storage, LocalReader) or not storage.merges_with(options):
         return None
     metrics = ReadMetrics()

@@ -130,8 +130,8 @@ def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> 
         if owner == -1:
             warnings.warn(f"{name}: its owner {old.st_uid} could not be kept", RuntimeWarning, stacklevel=2)
         return mode
-    group = "" if os.stat(temporary).st_gid == old.st_gid else f" and group {old.st_gid}, so its group has no rights,"
-    warnings.warn(f"{name}: its owner {old.st_uid}{group} could not be kept", RuntimeWarning, stacklevel=2)
+    group = "" if os.stat(temporary).st_gid == old.st_gid else f", nor its group {old.st_gid}; the group has no rights"
+    warnings.warn(f"{name}: its owner {old.st_uid} could not be kept{group}", RuntimeWarning, stacklevel=2)
     return mode & ~0o070 if group else mode
 
 

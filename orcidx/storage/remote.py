@@ -53,8 +53,9 @@ _MOST_OVER_READ = 4 << 20
 # A request may read unneeded bytes. If a request reads at most this many of them, they are kept in memory. Otherwise
 # all unneeded bytes of the request are dropped as they arrive.
 _HELD_OVER_READ = 1 << 20
-# If more than half of a response is unneeded, the whole response is kept for later reads, because footers of small
-# stripes are read together with the data between them. A reader keeps at most this many bytes.
+# If more than half of a response is unneeded, the whole response is kept for later reads. For example, footers of small
+# stripes are read together with the data between them, and this data may be needed later. A reader keeps at most this
+# many bytes.
 _MOST_KEPT = 8 << 20
 # A request counts as lost after this many seconds, plus the time that its bytes take at _SLOWEST_BYTES_PER_SECOND.
 _PATIENCE_SECONDS = 60.0
@@ -141,9 +142,9 @@ _NOTHING = memoryview(b"")
 class BytesAtHand:
     """Bytes of an object that earlier requests returned, and that later reads need not request again.
 
-    ``tail``: the end of the object, from the offset ``tail_start`` on. ``stored_tail``: is called at the first read of
-    the tail. It may return a stored copy of the tail of the expected version. ``responses``: the offsets and bytes of
-    other responses. Together they have at most ``room`` bytes."""
+    ``tail``: the end of the object, from the offset ``tail_start`` on. ``stored_tail``: a function that is called at
+    the first read of the tail. It may return a stored copy of the tail of the expected version. ``responses``: the
+    offsets and bytes of other responses. Together these responses have at most ``room`` bytes."""
 
     room: int
     tail_start: int = 0
@@ -351,7 +352,7 @@ class RemoteReader:
             if arrived != length:
                 if self._fingerprint is not None:
                     check_inside([(offset, length)], self._fingerprint.size, self.name)
-                raise ShortBody(f"got {arrived} of {length} bytes")
+                raise ShortBody(f"only {arrived} of {length} bytes arrived")
             if buffer is not None:
                 return buffer.kept, None
             data = memoryview(answer.data).cast("B").toreadonly()

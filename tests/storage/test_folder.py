@@ -109,8 +109,8 @@ def test_a_server_that_ignores_the_condition_is_found_out(kind: str) -> None:
 def test_an_old_library_that_drops_the_condition_is_found_out(
     s3: tuple[dict[str, Any], RequestLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """s3fs drops arguments that its botocore does not know. botocore before 1.35.20 does not know IfNoneMatch. Then
-    creates must be refused."""
+    """s3fs drops arguments that its botocore does not know. botocore before 1.35.20 does not know IfNoneMatch, so
+    the condition is not sent. Creates must then be refused."""
     known = s3fs.S3FileSystem._filter_kwargs
 
     def older(self: Any, method: Any, given: Any) -> Any:

@@ -83,8 +83,8 @@ def test_kinds_and_schemes_are_of_one_store() -> None:
 
 
 def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
-    """Before s3fs since 2026.6 reads an object, it takes the object's size from its cached listing. An object that
-    another writer created after this listing must still be found."""
+    """Since version 2026.6, s3fs takes the size of an object from its cached listing before it reads the object. An
+    object that another writer created after this listing must still be found."""
     import s3fs
     from s3_server import s3_bucket
 

@@ -17,7 +17,7 @@ from s3_server import obstore_of, s3_bucket
 import orcidx
 
 ROWS = 2_000_000
-"""So many random numbers take 16 MB, which an upload sends in more than one part."""
+"""This many random numbers take 16 MB. An upload sends them in more than one part."""
 TABLE = pa.table({"a": pa.array(np.random.default_rng(1).integers(-(2**62), 2**62, ROWS))})
 Place = tuple[Callable[[str], tuple[Any, dict[str, Any]]], Callable[[], list[str]]]
 """A function that returns the arguments of ``write_table`` for a name, and a function that returns the names in the
