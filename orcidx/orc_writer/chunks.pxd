@@ -25,7 +25,7 @@ cdef class ChunkedStream:
     cdef readonly int64_t total             # bytes before compression
     cdef bint shrinks  # whether the probe of the current stretch became smaller when it was compressed
     cdef Favour favour
-    cdef bint joined  # whether bytes of other streams may wait here, even more than one chunk
+    cdef bint joined  # whether more than one chunk of bytes from other streams may wait here
     cdef int64_t values  # how many values the bytes represent, if the column gives this number; otherwise 0
     cdef bint keeps_raw  # whether nothing is compressed here, because another stream takes over the bytes
 

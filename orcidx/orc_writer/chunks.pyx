@@ -55,9 +55,9 @@ cdef Py_ssize_t try_thorough(
     Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
 ) except -1 nogil:
     """Compresses the only chunk of a stream also at the thorough level. This is done only if the bytes represent so
-    many values that it takes little time compared with encoding them. An example is a column of long repeats, whose
-    runs are short and are cut at the ends of row groups. Returns the bytes of the shorter result, which is in
-    ``out``."""
+    many values that this level takes little time compared with encoding the values. An example is a column of long
+    repeats, whose runs take few bytes and are cut at the ends of row groups. Returns the number of bytes of the shorter
+    result, which is in ``out``."""
     cdef uint8_t* packed
     if (
         compressor.thorough is None
@@ -292,8 +292,8 @@ cdef class ChunkedStream:
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
     def add_positions(self, WrittenPositions table not None, const int64_t[::1] offsets not None):
-        """Adds the numbers of the row index for some byte positions of the finished stream (before compression), one
-        for each row group. These are one number, or two in a compressed file."""
+        """Adds the position of each row group in the finished stream to the table. ``offsets``: the byte offset of each
+        row group before compression. A position is one number, or two numbers in a compressed file."""
         if offsets.shape[0] != table.groups:
             raise ValueError("a stream needs a position for each row group")
         self.put_positions(table, &offsets[0] if table.groups else NULL)

@@ -231,7 +231,7 @@ class _TextWriter(ColumnWriter):
         gathered = GatheredTexts()
         for piece in pieces:
             # In the first row group of a stripe, the entries of the dictionary have no codes yet. The entries of a
-            # large dictionary are far apart in memory. So they are copied into one buffer first.
+            # large dictionary are far apart in memory. So the texts of the rows are copied into one buffer first.
             if not self.column.is_dictionary:
                 self.column.write_entries(source, entries, piece.start, piece.stop)
             elif len(dictionary) < FEW_ENTRIES or self.column.knows_entries:

@@ -14,9 +14,9 @@ group may be shorter. One vectorised scan of a block (least, greatest, differenc
 If at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
 repeat at the end of a block is left to the next block, which may continue it.
 
-Runs end with row groups, so row groups can be encoded in parallel. In an arithmetic sequence, such as row numbers,
-these shorter runs would be most of the file, because the runs of each row group begin at a different place in a block.
-So if all values of a stripe are one sequence, its runs are written again with 512 values each (decision 0041).
+Runs end with row groups, so row groups can be encoded in parallel. A long arithmetic sequence, such as row numbers,
+takes about twice as many bytes if its runs end with row groups. So if all values of a stripe are one sequence, its runs
+are written again with 512 values each (decision 0041).
 """
 
 import os

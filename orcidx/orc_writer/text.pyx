@@ -53,7 +53,7 @@ cdef class TextColumn(EntryValues):
         return 0
 
     def follow(self, TextColumn other not None):
-        """Selects the current form of the other column, which later takes over the result."""
+        """Selects the form that the other column has now, because the other column will take over the result."""
         if other.direct and not self.direct:
             self._drop_dictionary()
 
@@ -100,8 +100,8 @@ cdef class TextColumn(EntryValues):
     cdef bint _pays(self, bint finally_):
         """Whether the dictionary saves bytes for the values so far. If ``threshold`` is above 0, only the share of
         distinct values decides. Otherwise the answer is no if more than 80 % of the values are distinct, or if they
-        have at most 2 bytes on average. The sizes of both forms are compared only after 50,000 values or at the end,
-        because new texts become rarer."""
+        have at most 2 bytes on average. The sizes of both forms are compared only after 50,000 values or at the end.
+        An earlier comparison would underestimate what the dictionary saves, because new texts become rarer."""
         cdef size_t distinct = self.dictionary.count
         if not self.code_count:
             return True

@@ -185,7 +185,7 @@ def test_unions(orc_java, rng, mode):
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
 def test_row_groups_without_values_at_the_end(orc_java, codec):
     """Java seeks to the start of each row group that a predicate does not exclude. This also works if a column has no
-    values in the last row groups. In uncompressed files that Java wrote, it fails."""
+    values in the last row groups. If Java wrote such a file without compression, the seek fails."""
     rows = 400
     late = pa.array(np.arange(rows) >= 150)
     numbers = np.arange(rows)

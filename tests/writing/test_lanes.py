@@ -62,8 +62,8 @@ def test_dictionaries_join_as_they_would_have_grown(joins, rng, threshold):
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "zlib"])
 def test_chunks_that_do_not_shrink(joins, rng, codec):
-    """The writer tries to compress two of sixteen chunks before it compresses the others. The data changes from noise
-    to small numbers and back, so these tries have different results."""
+    """The writer tries to compress the first of sixteen chunks before it compresses the others. The data changes from
+    noise to small numbers and back, so these tries have different results."""
     noise = rng.integers(-(2**62), 2**62, 40_000)
     table = pa.table({"n": np.concatenate([noise, np.arange(40_000) % 77, noise]).astype(np.float64)})
     options = {"compression": codec, "compression_block_size": 4096, "row_index_stride": 1000}

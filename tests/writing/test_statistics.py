@@ -102,7 +102,8 @@ def test_groups_without_values_have_nulls_and_no_bounds():
         message = entries(pa.array([None, None], type_))[0]
         assert (message.int(1), message.int(10)) == (0, 1)
         assert not typed(message, number).all(1)
-    # The child has no rows, so it has no nulls. With ``has_null``, Java would skip the row group (ORC-1553).
+    # The child has no rows, so it has no nulls. But its ``has_null`` is true, because Java would otherwise skip the row
+    # group (ORC-1553).
     file = ReferenceFile(written(pa.table({"l": pa.array([[], []], pa.list_(pa.int64()))})))
     assert [message.int(10) for message in file.statistics] == [0, 0, 1]
 
@@ -236,7 +237,7 @@ def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
             scan = file.scan(where=col(name) == value)
             assert scan.to_table().num_rows == array.to_pylist().count(value)
             ruled_out += scan.explain().skipped_by.get("bloom filter", 0)
-    # The number counts rows. Bounds also rule out some row groups.
+    # ``ruled_out`` counts rows. Bounds also rule out some row groups, whose rows are not counted here.
     assert ruled_out > 5 * groups * each * (0.4 if name == "byte" else 0.6), ruled_out
 
 
