@@ -32,7 +32,7 @@ SLICE_BYTES = 8 << 20
 """Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, and slices of 2 MiB 1.11
 times. Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
 SMALLEST_SLICE_BYTES = 4 << 10
-"""The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
+"""A slice may always have this many bytes, even if ``max_memory`` is small or the stripe is nearly full."""
 
 
 @dataclass

@@ -83,7 +83,7 @@ class _CsvFile:
             again: pa.Schema = self.numbers(given).schema
             if again.names == found.names:
                 return again
-            self._parse.ignore_empty_lines = True  # there are empty lines before the names
+            self._parse.ignore_empty_lines = True  # an empty line before the names would count as the names
         return found
 
     def numbers(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:

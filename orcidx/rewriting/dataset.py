@@ -220,7 +220,7 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
 @dataclass
 class _Partition:
     """One directory, with its waiting rows and its open file. ``earlier``: files of an earlier call in this directory.
-    A file is removed from the list when its rows have been read again."""
+    A file is removed from the list when this call has received all rows of the file again."""
 
     key: PartitionKey
     folder: str

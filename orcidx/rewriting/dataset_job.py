@@ -124,7 +124,11 @@ class DatasetJob:
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidQuery):
                 raise
-            raise CorruptFile(f"the manifest of the job {self.name!r} is damaged: {error!r}", file=place) from error
+            raise CorruptFile(
+                f"the manifest of the job {self.name!r} is damaged: {error!r}. To write all rows again, delete the "
+                f"manifest and the job's files (*-{self.token}.orc)",
+                file=place,
+            ) from error
         if spec != self.spec and (self.files or self.done):
             raise InvalidQuery(
                 f"the job {self.name!r} was started with another schema or other options; give another name as job=",

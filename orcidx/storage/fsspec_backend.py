@@ -74,7 +74,7 @@ def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
         raise IsADirectoryError(errno.EISDIR, "the path is a directory, but a file is expected", path)
     found = None if info is None else fingerprint_of_info(info)  # None: the file system does not implement this
     if found is None:
-        raise StorageError("the storage does not report the object's size")
+        raise StorageError("the storage does not report the object's size; download the object first")
     return found
 
 

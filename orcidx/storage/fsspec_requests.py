@@ -79,13 +79,18 @@ class HttpBackend:
             total = _total_of(response.headers.get("Content-Range"))
             if response.status == 416:  # no bytes in this range: the object is empty or has become shorter
                 if total is None:
-                    raise StorageError("the server rejected the range and did not report the object's size")
+                    raise StorageError(
+                        "the server rejected the range and did not report the object's size; download the object first"
+                    )
                 return StoreAnswer(b"", self._fingerprint(response, total))
             if response.status in (404, 410):
                 raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
             response.raise_for_status()
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise StorageError("the server compresses the transfer, but range requests need the stored bytes")
+                raise StorageError(
+                    "the server compresses the transfer, but range requests need the stored bytes; download the object "
+                    "first"
+                )
             if response.status != 206:
                 return await self._take_whole(response)
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]

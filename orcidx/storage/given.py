@@ -78,7 +78,7 @@ class BytesReader(ReaderAtHand):
     def __init__(self, data: Any, *, name: str, options: RequestOptions | None = None) -> None:
         view = memoryview(data)
         if not view.contiguous:
-            raise InvalidQuery("the buffer must be contiguous")
+            raise InvalidQuery("the buffer is not contiguous; give a copy of it, such as bytes(buffer)")
         self._view: memoryview | None = view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
         super().__init__(name, view.nbytes, options)
 

@@ -266,7 +266,7 @@ class RemoteReader:
         answer = await self._attempt(f"the last {length} bytes", None, once, length)
         data = memoryview(answer.data).cast("B").toreadonly() if len(answer.data) else memoryview(b"")
         if answer.fingerprint is None:
-            raise StorageError("the storage did not report the object's size", file=self.name)
+            raise StorageError("the storage did not report the object's size; download it first", file=self.name)
         self._learn(answer.fingerprint)
         size = answer.fingerprint.size
         if len(data) != min(length, size):

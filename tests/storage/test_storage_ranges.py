@@ -191,7 +191,7 @@ def test_identity_cache_in_threads() -> None:
     assert cache.weight == 5 * len(cache) <= 50
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # Python 3.12 and later warn
 def test_identity_cache_is_empty_after_a_fork() -> None:
     cache: IdentityCache[str] = IdentityCache(100)
