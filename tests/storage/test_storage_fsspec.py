@@ -219,8 +219,8 @@ def test_a_file_system_that_returns_none_is_refused(unfinished: type[MemoryFileS
 
 @pytest.mark.parametrize("kind", ["asynchronous", "threads"])
 def test_no_bytes_of_another_version_are_kept(kind: str) -> None:
-    """The check of the version runs beside the requests. A response is kept only after all checks have passed. Otherwise
-    the read after a failed read could return bytes of the new object."""
+    """The check of the version runs beside the requests. A response is kept only after all checks have passed.
+    Otherwise the read after a failed read could return bytes of the new object."""
     memory, cloud, changed = fsspec.filesystem("memory"), Cloud(), DATA[::-1] + b"x"
     for _ in range(20):
         memory.pipe_file("/kept/a.orc", DATA)
