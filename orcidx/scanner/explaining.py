@@ -16,14 +16,14 @@ from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.read_bytes import Planned, data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.findings import Note
-from orcidx.scanner.file_queue import FileQueue, index_reads, wanted_jobs
+from orcidx.scanner.file_queue import FileQueue, OpenFile, index_reads, wanted_jobs
 from orcidx.scanner.file_scan import FileScan, stripe_nodes, tested_rows
 from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
 from orcidx.scanner.small_files import TAIL_BYTES
 from orcidx.scanner.top_rows import SortKey
-from orcidx.scanner.top_scan import top_note
+from orcidx.scanner.top_scan import KEPT_FILES, top_note, with_sort_keys
 from orcidx.spellings import counted
 from orcidx.storage import RangeReader
 from orcidx.storage.local import SMALL_FILE_BYTES
@@ -56,13 +56,16 @@ def explain_files(
     request of the caller. If it has no schema, the scan opens its first file to find the schema."""
     if request.rereads is None:
         request = replace(request, rereads=True)
+    request = with_sort_keys(request, order)
     ranges = GroupRanges()
     files: list[FileExplanation] = []
+    of_schema: list[int] = []
     if limit is not None and request.where is None and not order:
         rows = 0
         gone = lambda error: files.append(gone_file(error))  # noqa: E731
         with closing(open_in_turn(jobs, request, limit, to_the_end=True, gone=gone)) as files_in_turn:
             for file in files_in_turn:
+                of_schema.append(_read_for_schema(file))
                 found = explain_file(file.scan, file.storage, ranges)
                 if files and rows >= limit:  # a scan ends before this file
                     found = replace(found, read_bytes=0)
@@ -76,17 +79,20 @@ def explain_files(
             left, notes = indexes.plan(jobs, request, count=partial(add_reads, metrics))
             jobs = _with_indexes(jobs, left)
         with FileQueue(jobs, request, metrics, open_all=True) as queue:
-            files.extend(_explained(queue, ranges))
+            files.extend(_explained(queue, ranges, of_schema))
         opened = set(map(id, wanted_jobs(left, request, ScanMetrics(), open_all=False)))
         reads = [id(job) in opened or (not at and given.schema is None) for at, job in enumerate(jobs)]
         files = _read_files(files, reads, metrics.bytes_read)
-        if len(files) > 1:
-            of_schema = given.schema is None and _is_small(files[0], jobs[0])
-            files = files if request.where is None else list(_read_small(files, jobs))
-            if of_schema:  # the first file was read for its schema
-                files[0] = replace(files[0], read_bytes=files[0].read_bytes + files[0].size)
+        if order:
+            files = list(_opened_again(files, jobs))
+        if len(files) > 1 and request.where is not None and not order:
+            files = list(_read_small(files, jobs))
+        if id(jobs[0]) not in opened:
+            of_schema.clear()  # the first file is read only for its schema
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
+    if (len(files) > 1 or (files and order)) and given.schema is None and of_schema:
+        files[0] = replace(files[0], read_bytes=files[0].read_bytes + of_schema[0])
     if files and (told := listing_notes(indexes)):
         files[0] = replace(files[0], notes=(*told, *files[0].notes))
     if limit is not None and files:
@@ -95,9 +101,10 @@ def explain_files(
     return files, ranges.depths
 
 
-def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
+def _explained(queue: FileQueue, ranges: GroupRanges, of_schema: list[int]) -> Iterator[FileExplanation]:
     """Yields the explanations of the files of the queue, in order. Missing files are included at their positions. The
-    metrics of the queue then count only the reads of copies of tails, which are read for several files together."""
+    metrics of the queue then count only the reads of copies of tails, which are read for several files together. For
+    each file that exists, the result of ``_read_for_schema`` is added to ``of_schema``."""
     while True:
         try:
             file = queue.take(wait=True)
@@ -105,10 +112,21 @@ def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanatio
                 return
             file.scan.metrics = ScanMetrics()
             with file:
+                of_schema.append(_read_for_schema(file))
                 found = explain_file(file.scan, file.storage, ranges)
         except FileGone as error:
             found = gone_file(error)
         yield found
+
+
+def _read_for_schema(file: OpenFile) -> int:
+    """The bytes of the first file that a scan reads to find the schema, and reads again later. This applies to scans of
+    several files, and to scans for the first rows in an order. If the first file is a large local file, or a remote
+    file whose version was listed, its tail stays in memory, so nothing is read again."""
+    size, job = file.scan.reader.tail.size, file.scan.job
+    if file.storage.is_local:
+        return size if job.source.kind == "path" and size <= SMALL_FILE_BYTES else 0
+    return 0 if job.fingerprint is not None and job.fingerprint.is_version else file.storage.metrics.bytes_fetched
 
 
 def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies: int) -> list[FileExplanation]:
@@ -122,6 +140,17 @@ def _read_files(files: Iterable[FileExplanation], opened: Iterable[bool], copies
     if copies and found:
         found[0] = replace(found[0], read_bytes=copies)
     return found
+
+
+def _opened_again(files: Iterable[FileExplanation], jobs: Iterable[FileJob]) -> Iterator[FileExplanation]:
+    """Yields the explanations with the bytes that a scan for the first rows reads when it opens files again."""
+    kept = 0
+    for file, job in zip(files, jobs, strict=True):
+        kept += file.kept_rows > 0
+        if file.kept_rows and (kept > KEPT_FILES or job.source.kind != "path"):
+            again = file.size if file.read_bytes == file.size else file.index_bytes
+            file = replace(file, read_bytes=file.read_bytes + again)
+        yield file
 
 
 def _is_small(file: FileExplanation, job: FileJob) -> bool:

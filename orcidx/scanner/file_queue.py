@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,10 +25,9 @@ from orcidx.predicate import BoundPredicate, External, bind
 from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
 from orcidx.scanner.metrics import ScanMetrics, add_reads
-from orcidx.scanner.small_files import HeldFile, SmallFiles, SmallRows
+from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.storage import RangeReader, ReadMetrics
 from orcidx.storage.failures import gone
-from orcidx.storage.local import hold
 from orcidx.storage.threads import READERS
 from orcidx.threads.tasks import Task
 
@@ -74,9 +74,8 @@ def index_reads(scan: FileScan) -> ReadMetrics | None:
     return None if found is None or found is scan.job.file_index else found.reads
 
 
-def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
+def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
-    ``held``: the bytes of the file, if they were already read. They are not read again, unless the file has changed.
 
     Raises ``FileGone`` if the file is missing, although it existed when it was listed or when the scan was split.
     """
@@ -84,8 +83,6 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: Hel
         storage = job.source.open(request.options, expected=job.fingerprint)
     except FileNotFoundError as error:
         raise gone(job.source.name) from error
-    if held is not None and held.path == job.source.location:
-        hold(storage, held.data, held.mtime)
     try:
         scan = FileScan(_reader(storage, job, request, metrics), job, request, metrics)
         if request.options.strings == "dictionary":
@@ -137,9 +134,9 @@ def jobs_left(
     return left
 
 
-def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics, held: HeldFile | None = None) -> OpenFile:
+def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     """Opens a file and prunes it. For a local file the remaining rows are computed only when they are needed."""
-    file = open_job(job, request, metrics, held)
+    file = open_job(job, request, metrics)
     if file.storage.is_local:
         return file
     try:
@@ -223,6 +220,7 @@ class FileQueue:
         self._jobs = _JobsLeft(wanted_jobs(jobs, request, metrics, open_all=open_all))
         self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
+        self._rows_left = None if request.where is not None else request.limit
         self._in_use: list[OpenFile] = []
 
     def take_small(self) -> SmallRows | None:
@@ -243,10 +241,11 @@ class FileQueue:
             job = self._jobs.take()
             if job is None:
                 return None
-            held, self._small.reads.held = self._small.reads.held, None
+            if self._small.reads.held is not None:
+                job = replace(job, source=self._small.reads.to_open(job.source))
             self._fill()
             with self._metrics.stage("open"):
-                file = self._open(job, self._request, self._metrics, held)
+                file = self._open(job, self._request, self._metrics)
         else:
             self._fill()
             if not self._opening or not (wait or self._opening[0].done()):
@@ -254,6 +253,8 @@ class FileQueue:
             with self._metrics.stage("open"):
                 file = self._opening.popleft().result()
         self._taken += 1
+        if self._rows_left is not None and self._rows_left > 0:
+            self._rows_left -= file.scan.rows.wanted.count
         self._in_use = [one for one in self._in_use if one.is_open]
         self._in_use.append(file)
         if self._counted:
@@ -262,8 +263,11 @@ class FileQueue:
         return file
 
     def _fill(self) -> None:
-        """Starts opening the next files. The more files have been used, the more files are opened in advance."""
+        """Starts opening the next files. The more files have been used, the more files are opened in advance. If the
+        files that were taken have enough rows for the limit, no file is opened in advance."""
         if self._in_use and self._in_use[-1].storage.is_local:
+            return
+        if self._rows_left is not None and self._rows_left <= 0:
             return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
             job = self._jobs.take()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ from orcidx.storage import Fingerprint, RangeReader, Source
 from orcidx.storage.local import SMALL_FILE_BYTES, hold
 from orcidx.storage.local_file import read_small
 
-__all__ = ["SmallFiles", "SmallRows"]
+__all__ = ["SmallFiles", "SmallReads", "SmallRows", "held_source"]
 
 TAIL_BYTES = 16 << 10
 """Bytes that are read if only the tail is needed. A file with a larger footer is opened."""
@@ -68,6 +68,11 @@ class HeldFile(NamedTuple):
     data: bytes
     mtime: int
 
+    def source_like(self, source: Source) -> Source:
+        """The source of this file, which is opened without reading its bytes again. ``source``: another source of this
+        file."""
+        return HeldSource(**{one.name: getattr(source, one.name) for one in fields(Source)}, held=self)
+
 
 @dataclass(frozen=True)
 class HeldSource(Source):
@@ -81,6 +86,16 @@ class HeldSource(Source):
         storage = super().open(options, expected=expected)
         hold(storage, self.held.data, self.held.mtime)
         return storage
+
+
+def held_source(source: Source, reader: OrcReader) -> Source:
+    """The source of an open file, which is opened again without reading its bytes again. For a file that is not small
+    and local, this is ``source``."""
+    whole = reader.whole() if source.kind == "path" else None
+    version = reader.storage.fingerprint()
+    if whole is None or len(whole) > SMALL_FILE_BYTES or version.mtime is None:
+        return source
+    return HeldFile(source.location, bytes(whole), version.mtime).source_like(source)
 
 
 class SmallReads:
@@ -105,7 +120,7 @@ class SmallReads:
     def to_open(self, source: Source) -> Source:
         """The source of a file that must be opened. If the file was read last, its bytes are not read again."""
         held, self.held = self.held, None
-        return source if held is None or held.path != source.location else HeldSource(**vars(source), held=held)
+        return source if held is None or held.path != source.location else held.source_like(source)
 
 
 class SmallFiles:
@@ -272,9 +287,9 @@ class SmallFiles:
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]
+        self.reads.last = SMALL_FILE_BYTES
         if under is None or not under.takes(file, self._request):
             return None
-        self.reads.last = SMALL_FILE_BYTES
         if len(file.data) != file.size:
             return None
         work = ScanMetrics()

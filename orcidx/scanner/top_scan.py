@@ -38,12 +38,17 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_files import held_source
 from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 
-__all__ = ["TopPass", "bound_condition", "resolved_order", "top_note"]
+__all__ = ["KEPT_FILES", "TopPass", "bound_condition", "resolved_order", "top_note", "with_sort_keys"]
 
 Rank = tuple[int, Any]
 """The rank of a stripe or row group: its class (class 0 comes first) and, in class 1, its best value."""
+
+KEPT_FILES = 16
+"""Files are opened twice: first to read their statistics, then to read rows. For this number of files, the index and
+the bytes of a small file are kept, so that they are read only once."""
 
 
 def resolved_order(
@@ -82,7 +87,8 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
     text = (
         f"the first {limit} rows by {keys}: data that may have the best values of {order[0].column} is read first, "
         "and data that cannot have rows before the last one found so far is skipped; how much is skipped depends on "
-        "the data, so the scan may read less than this explanation says"
+        "the data, so the scan may read less than this explanation says; it also reads row indexes of "
+        f"{order[0].column}, which are not counted here"
     )
     return Note("top", "silent", text)
 
@@ -140,6 +146,15 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
         unscaled = int("".join(map(str, digits.digits))) * (-1 if digits.sign else 1) + (1 if up else -1)
         return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -kind.scale))
     return value
+
+
+def with_sort_keys(request: ScanRequest, order: Sequence[SortKey]) -> ScanRequest:
+    """The request with the columns that are read: the wanted columns and the sort keys."""
+    if request.columns is None:
+        return request
+    there = {column_path(column) for column in request.columns} | {(request.file_path,)}
+    keys = ((key.column,) for key in order if (key.column,) not in there)
+    return replace(request, columns=(*request.columns, *keys))
 
 
 @dataclass(frozen=True)
@@ -217,7 +232,7 @@ class TopPass:
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
     ) -> None:
-        self._jobs = tuple(jobs)
+        self._jobs = list(jobs)
         self._order = tuple(order)
         # Arrow can neither sort nor take string views. So strings are read as plain strings, and only the few remaining
         # rows are converted to views.
@@ -227,20 +242,13 @@ class TopPass:
         self._metrics = metrics
         number = request.row_numbers or _unused("row", request)
         self._request = replace(
-            request, columns=self._columns(request), row_numbers=number, limit=None, options=self._options
+            with_sort_keys(request, self._order), row_numbers=number, limit=None, options=self._options
         )
         self._where = request.where
         self._found = _FoundRows(self._order, k, self._options, file=_unused("file", request), number=number)
         self._open: tuple[int, OpenFile] | None = None
         self._step = k
         """The number of rows of the row groups that are read next, before the bound is checked again."""
-
-    def _columns(self, request: ScanRequest) -> tuple[str | tuple[str, ...], ...] | None:
-        """The wanted columns and the sort keys."""
-        if request.columns is None:
-            return None
-        there = {column_path(column) for column in request.columns} | {(request.file_path,)}
-        return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """Reads the files and returns the first ``k`` rows, sorted. ``schema``: the schema of the result."""
@@ -256,7 +264,7 @@ class TopPass:
     def _stripes(self) -> list[_Stripe]:
         """Returns the stripes that the files' statistics do not rule out. Stripes that may have the best values come
         first. Reads the tail of every file."""
-        found: list[_Stripe] = []
+        kept, found = 0, list[_Stripe]()
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
             for file in files:
@@ -266,7 +274,16 @@ class TopPass:
                 bounds = file.scan.reader.stripe_bounds
                 number = numbers[id(file.scan.job)]
                 found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
+                if alive and kept < KEPT_FILES:
+                    kept += 1
+                    self._keep(number, file)
         return _best_first(found, [stripe.rank for stripe in found], descending=self._order[0].descending)
+
+    def _keep(self, number: int, file: OpenFile) -> None:
+        """Keeps what was read of a file that will be opened again: the bytes of a small local file, and its index."""
+        job, index = self._jobs[number], file.scan.evidence.__dict__.get("index")
+        source = held_source(job.source, file.scan.reader)
+        self._jobs[number] = replace(job, source=source, file_index=job.file_index if index is None else index)
 
     def _ranks_of_stripes(self, scan: FileScan) -> list[Rank]:
         node = self._node(scan)

@@ -216,6 +216,29 @@ def test_a_limit_with_a_condition_or_an_order_is_noted(table: PaimonTable) -> No
     assert told.funnel[3].after == FILES * ROWS, "this is the most that the scan may read"
 
 
+@pytest.mark.parametrize("columns", [["id"], ["v"]])
+@pytest.mark.parametrize("key", ["id", "v"])
+@pytest.mark.parametrize("rows", [100, ROWS])
+def test_an_order_is_explained_with_its_sort_keys(
+    table: PaimonTable, rows: int, key: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sort keys are read even if they are not selected, and small files are read once. The explanation once counted
+    only the selected columns, and the scan read small files twice."""
+    table.schema({0: ("id", "INT"), 1: ("v", "STRING")})
+    for number in range(FILES):
+        ids = range(number * rows, (number + 1) * rows)
+        data = pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{one * 2654435761 % 2**32:08x}" * 4 for one in ids]})
+        table.add(f"data-{number}.orc", data)
+    table.commit()
+    time.sleep(0.2)
+    scan = open_table(table.path).scan(columns, limit=5, top=[key])
+    forget_metadata()
+    told = scan.explain().read_bytes
+    metrics, _, _ = read_counts(scan, monkeypatch)
+    assert metrics.bytes_read <= 1.02 * told
+    assert metrics.bytes_read == told or rows == ROWS
+
+
 @pytest.mark.parametrize("partition", [1, 9])
 def test_files_of_manifests_that_were_not_read_are_counted(tmp_path: Path, partition: int) -> None:
     """If the manifest list rules out a manifest, the manifest is not read. The explanation must still count the

@@ -4,7 +4,7 @@ that they have in the file."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,9 @@ from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.small_files import SmallFiles, SmallRows
+from orcidx.scanner.small_files import SmallFiles, SmallReads, SmallRows
+from orcidx.storage import Source
+from orcidx.storage.local import SMALL_FILE_BYTES
 
 __all__ = ["OrcRows"]
 
@@ -48,7 +50,7 @@ class OrcRows(FileRows):
 
     def explain(self) -> FileExplanation:
         """Explains which parts of the file are read, and why the other parts are not read."""
-        with self.scan() as scan:
+        with self._scan(self.file.source) as scan:
             return scan.explain().files[0]
 
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
@@ -74,17 +76,30 @@ class OrcRows(FileRows):
             with tested.to_batches() as batches:
                 yield batches
 
-    @contextmanager
     def scan(
         self, row_numbers: str | None = None, *, indexed: bool = False, read_by: SmallFiles | None = None
-    ) -> Iterator[Scan]:
+    ) -> AbstractContextManager[Scan]:
         """The scan of an ORC file. Columns have the names that they have in the file. The file index stays open as long
         as the scan may use it.
 
         ``row_numbers``: the name of the added column with the rows' positions. ``indexed``: whether the file index may
-        be used even without a predicate. ``read_by``: the reader of small files, which may
-        already have read the bytes of the file."""
-        source = self.file.source if read_by is None else read_by.reads.to_open(self.file.source)
+        be used even without a predicate. ``read_by``: the reader of small files, which may already have read the bytes
+        of the file."""
+        return self._scan(self._read_once(read_by), row_numbers, indexed=indexed)
+
+    def _read_once(self, files: SmallFiles | None) -> Source:
+        """The source of the file. If the file is small and local, all its bytes are read now. Otherwise opening the
+        file and scanning it would both read them."""
+        source = self.file.source
+        if files is not None and files.reads.held is not None:
+            return files.reads.to_open(source)
+        reads = SmallReads(self.metrics, SMALL_FILE_BYTES)
+        if source.kind == "path" and not self.reading.options.mmap:
+            reads.read(source.location)
+        return reads.to_open(source)
+
+    @contextmanager
+    def _scan(self, source: Source, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
         with self.kept.index() as index, open_file(source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
             tail = opened.reader.storage.metrics  # the scan does not count the read of the tail

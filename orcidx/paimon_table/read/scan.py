@@ -124,7 +124,7 @@ def _explained(scan: TableScan) -> Explanation:
     shared: Shared = {}
     files: list[FileExplanation] = []
     taken: list[int] = []
-    for task, wanted in _tasks_in_turn(scan, taken):
+    for task, wanted in _tasks_in_turn(_with_keys(scan), taken):
         files.append(TaskRun(task, wanted, ScanMetrics(), [], shared).explain())
         taken.append(files[-1].kept_rows)
     files += [unopened_file(task.file, (UNASKED,)) for task in scan.plan.tasks[len(files) :]]
@@ -215,8 +215,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 def _plain_batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
     if scan.top:
-        columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
-        every = replace(scan, columns=columns)
+        every = _with_keys(scan)
         first = FirstOfTable(every.schema, scan.top, scan.row_limit or 0, table=scan.table_schema, options=scan.options)
         for task in scan.plan.tasks if scan.row_limit else ():
             for batch in TaskRun(task, every.restricted(first.bound()), metrics, notes, {}).batches():
@@ -225,6 +224,11 @@ def _plain_batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> 
     else:
         pieces = limited(_rows_in_turn(scan, metrics, notes), scan.row_limit)
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
+
+
+def _with_keys(scan: TableScan) -> TableScan:
+    """The scan with the columns that it reads: the wanted columns and the sort keys."""
+    return replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top)))))
 
 
 def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
