@@ -130,7 +130,7 @@ def measure_lookup(path: Path, name: str, keys: Sequence[Any], peer_keys: Sequen
         "pyarrow.orc": lambda key: by_pyarrow(path, name, key),
     }
     found: dict[str, list[float]] = {side: [] for side in sides}
-    for key in keys:  # the sides run in turns, so that all have the same load
+    for key in keys:  # the readers take turns, so that other load on the machine affects all of them alike
         for side, look in sides.items():
             if key in peer_keys or side.startswith("orcidx"):
                 found[side].append(clocks(lambda look=look, key=key: look(key))[1])

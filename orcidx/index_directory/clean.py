@@ -37,8 +37,8 @@ class Removed:
 @dataclass(frozen=True)
 class Cleaning(Summary):
     """The files that ``clean`` deleted, or would delete in a dry run. ``kept`` is the number of leftovers that are too
-    young to be deleted. ``uploads`` has unfinished uploads of any writer below the directory, which ``clean`` lists but
-    does not delete."""
+    young to be deleted. ``uploads`` has the unfinished uploads of all writers below the directory. ``clean`` lists
+    these uploads, but does not delete them."""
 
     directory: str
     removed: tuple[Removed, ...]

@@ -82,7 +82,7 @@ class Table:
 
     @property
     def table_schema(self) -> TableSchema:
-        """Fields with their ids and Paimon types, keys and options."""
+        """The schema of the table: its fields (each with its id and Paimon type), its keys and its options."""
         return self._view.schema
 
     @property

@@ -183,7 +183,7 @@ class _Lookups:
 
     @property
     def is_over(self) -> bool:
-        """Whether so many bytes were read that no more values are looked up."""
+        """Whether the limit of bytes is used up. If it is, no more values are looked up."""
         return self._left < 0
 
     def share(self, where: Predicate) -> float:

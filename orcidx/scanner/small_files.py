@@ -4,8 +4,8 @@ opening it again (``opened_file``).
 
 Opening a file creates a reader, a tail, a scan and a pruner. Running the generators of the scan takes as long as
 creating these objects. Together, opening and scanning take ten times as long as decoding a hundred rows. So in a
-directory of small files only the first file is opened. For each other file ``take`` returns the rows (possibly none),
-or None if the file must be opened and pruned.
+directory of small files usually only the first file is opened. For each other file ``take`` returns the rows (possibly
+none). It returns None if this file must be opened and pruned, too.
 """
 
 from __future__ import annotations

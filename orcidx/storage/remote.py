@@ -322,7 +322,7 @@ class RemoteReader:
             tasks.append(asyncio.ensure_future(self._stat()))
         try:
             answers = (await asyncio.gather(*tasks))[: len(joined)]
-            # Responses are kept only now, because one of the tasks compares the versions of the object.
+            # Responses are kept only after all tasks have finished, because one of them checks the object's version.
             for fetch, (_, whole) in zip(joined, answers, strict=True):
                 if whole is not None:
                     self.at_hand.keep(fetch.offset, whole)

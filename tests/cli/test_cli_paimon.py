@@ -1,4 +1,4 @@
-"""The command line on frozen Paimon files: file indexes, deletion vectors, tables."""
+"""The command line with the Paimon files in ``tests/fixtures``: file indexes, deletion vectors, tables."""
 
 from __future__ import annotations
 

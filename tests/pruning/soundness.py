@@ -1,8 +1,9 @@
 """Random files and random predicates: a scan returns exactly the matching rows of the table that was written.
 
-All levels (kinds of evidence and short cuts) are on. For some predicates, one level is also turned off or used alone
-(``levels``). Half of the files are read as if they were large. Files are in directories with a catalog and indexes.
-Rows, values, counts, totals and first rows must be the same.
+Each scan runs with all levels (kinds of evidence and short cuts) on. For some predicates, the scan is repeated with one
+level turned off, or with only one level on (``levels``). Half of the files are read as if they were large. Files are in
+directories with a catalog and indexes. Rows, values, counts, totals and first rows must be those of the written
+table.
 
 In half of the files of pyorc and ORC Java, the writer must convert the values: doubles for FLOAT, integers outside
 their type, texts that are too long or padded, and decimals of a larger scale. So the statistics of these files differ

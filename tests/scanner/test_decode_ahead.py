@@ -88,7 +88,7 @@ def outcome(path: str, threads: int, *, requests: bool = True, **options: Any) -
     except OrcidxError as error:
         failed = f"{type(error).__name__}: {error}"
     counted.pop("seconds", None)
-    if failed:  # counters before an error may differ
+    if failed:  # after an error, the counters may depend on the number of threads
         counted = {}
     if not requests:
         counted = {name: value for name, value in counted.items() if name not in ("requests", "bytes_read")}

@@ -120,8 +120,8 @@ def test_reading_bits_leaves_the_others() -> None:
 @settings(max_examples=300)
 @given(content=st.binary(max_size=300), chunk=st.sampled_from([1, 7, 1000]), framing=FRAMINGS)
 def test_noise_reads_as_the_reference_reads_it(content: bytes, chunk: int, framing: str) -> None:
-    # If the data ends inside a literal run, only ByteRle returns the first values of the run. The values of whole runs
-    # are compared.
+    # If the data ends inside a literal run, ByteRle returns the first values of the run, but the reference does not. So
+    # only the values of whole runs are compared.
     expected, _ = decode("bytes", content)
     reader = ByteRle(chop(content, chunk, framing).window())
     assert read(reader, len(expected)) == expected

@@ -25,7 +25,9 @@ def _first_row(schema: TableSchema) -> bool:
 
 
 def hides_level_zero(schema: TableSchema) -> bool:
-    """Whether rows of level 0 are invisible before compaction, because no deletion vector covers older rows yet."""
+    """Whether a read skips the files of level 0 until they are compacted. If the table has deletion vectors, only a
+    compaction marks older rows with the same keys as deleted. Tables with the merge engine ``first-row`` skip level 0,
+    too."""
     if schema.is_on("deletion-vectors.enabled"):
         return not schema.is_on("deletion-vectors.merge-on-read")
     return _first_row(schema)

@@ -124,8 +124,8 @@ def _begin_orc(query: Query) -> Plan:
         raise InvalidQuery(f"{query.other_values}: reset this setting, or leave out limit, top and engine")
     if name := next(iter(with_defaults(query.schema)), None):
         raise InvalidQuery(
-            f"{name!r} has a DEFAULT. If a file lacks the column, Spark uses the DEFAULT, but orcidx's tasks do not: "
-            "leave out limit, top and engine, or the DEFAULT",
+            f"the column {name!r} has a DEFAULT. If a file lacks the column, Spark uses the DEFAULT, but orcidx's "
+            "tasks do not: leave out limit, top and engine, or remove the DEFAULT from the schema",
             column=name,
         )
     found = list_sources(query.reached, storage_options=with_secrets(query.storage_options))
