@@ -62,7 +62,11 @@ def explain_files(
     of_schema: list[int] = []
     if limit is not None and request.where is None and not order:
         rows = 0
-        gone = lambda error: files.append(gone_file(error))  # noqa: E731
+
+        def gone(error: FileGone) -> None:
+            of_schema.append(0)
+            files.append(gone_file(error))
+
         with closing(open_in_turn(jobs, request, limit, to_the_end=True, gone=gone)) as files_in_turn:
             for file in files_in_turn:
                 of_schema.append(_read_for_schema(file))
@@ -73,6 +77,7 @@ def explain_files(
                 rows += found.kept_rows
     else:
         notes: tuple[Note, ...] = ()
+        jobs = tuple(jobs)  # the jobs of a catalog's listing are made at each access, and are compared by ``id``
         left: Sequence[FileJob] = jobs
         metrics = ScanMetrics()
         if indexes is not None and request.where is not None:
@@ -87,7 +92,7 @@ def explain_files(
             files = list(_opened_again(files, jobs))
         if len(files) > 1 and request.where is not None and not order:
             files = list(_read_small(files, jobs))
-        if id(jobs[0]) not in opened:
+        if not jobs or id(jobs[0]) not in opened:
             of_schema.clear()  # the first file is read only for its schema
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
@@ -104,7 +109,7 @@ def explain_files(
 def _explained(queue: FileQueue, ranges: GroupRanges, of_schema: list[int]) -> Iterator[FileExplanation]:
     """Yields the explanations of the files of the queue, in order. Missing files are included at their positions. The
     metrics of the queue then count only the reads of copies of tails, which are read for several files together. For
-    each file that exists, the result of ``_read_for_schema`` is added to ``of_schema``."""
+    each file, the result of ``_read_for_schema`` is added to ``of_schema``."""
     while True:
         try:
             file = queue.take(wait=True)
@@ -115,6 +120,7 @@ def _explained(queue: FileQueue, ranges: GroupRanges, of_schema: list[int]) -> I
                 of_schema.append(_read_for_schema(file))
                 found = explain_file(file.scan, file.storage, ranges)
         except FileGone as error:
+            of_schema.append(0)
             found = gone_file(error)
         yield found
 

@@ -51,7 +51,7 @@ from orcidx.scanner.split import (
 from orcidx.scanner.stripe_scan import StripeScan, count_file
 from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
-from orcidx.scanner.top_scan import TopPass, resolved_order
+from orcidx.scanner.top_scan import TopPass, resolved_order, without_views
 from orcidx.spellings import counted
 from orcidx.storage import Source
 
@@ -231,7 +231,8 @@ class Scan(RequestNarrowing, ArrowStream):
         options = request.options
         if self.top:
             left = jobs_left(self.indexes, self.jobs, self.resolved, metrics)
-            rows = TopPass(left, self.resolved, self._order, self.row_limit or 0, metrics).rows(self.schema)
+            asked = without_views(self.resolved)
+            rows = TopPass(left, asked, self._order, self.row_limit or 0, metrics).rows(self.schema)
             count_schema_reads(self, metrics)
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)

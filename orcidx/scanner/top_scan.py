@@ -41,7 +41,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import held_source
 from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 
-__all__ = ["KEPT_FILES", "TopPass", "bound_condition", "resolved_order", "top_note", "with_sort_keys"]
+__all__ = ["KEPT_FILES", "TopPass", "bound_condition", "resolved_order", "top_note", "with_sort_keys", "without_views"]
 
 Rank = tuple[int, Any]
 """The rank of a stripe or row group: its class (class 0 comes first) and, in class 1, its best value."""
@@ -148,6 +148,18 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
     return value
 
 
+def without_views(request: ScanRequest) -> ScanRequest:
+    """The request without string views. Arrow can neither sort nor take string views. So strings are read as plain
+    strings, and only the few remaining rows are converted to views."""
+    schema, options = request.schema, request.options
+    if options.strings == "view":
+        options = options.override(strings="string")
+    if schema is not None:
+        plain = [one.with_type(pa.string()) if pa.types.is_string_view(one.type) else one for one in schema]
+        schema = pa.schema(plain, schema.metadata)
+    return replace(request, schema=schema, options=options)
+
+
 def with_sort_keys(request: ScanRequest, order: Sequence[SortKey]) -> ScanRequest:
     """The request with the columns that are read: the wanted columns and the sort keys."""
     if request.columns is None:
@@ -234,11 +246,7 @@ class TopPass:
     ) -> None:
         self._jobs = list(jobs)
         self._order = tuple(order)
-        # Arrow can neither sort nor take string views. So strings are read as plain strings, and only the few remaining
-        # rows are converted to views.
-        self._options = (
-            request.options.override(strings="string") if request.options.strings == "view" else request.options
-        )
+        self._options = request.options
         self._metrics = metrics
         number = request.row_numbers or _unused("row", request)
         self._request = replace(
@@ -274,6 +282,9 @@ class TopPass:
                 bounds = file.scan.reader.stripe_bounds
                 number = numbers[id(file.scan.job)]
                 found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
+                job = self._jobs[number]
+                if alive and job.fingerprint is None:  # the numbers of stripes are only valid for this version
+                    self._jobs[number] = replace(job, fingerprint=file.storage.fingerprint())
                 if alive and kept < KEPT_FILES:
                     kept += 1
                     self._keep(number, file)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from indexed_directory import index_here
 
 import orcidx
-from orcidx import InvalidQuery, col
+from orcidx import InvalidQuery, StorageError, col
+from orcidx.scanner.top_scan import TopPass
 
 ROWS = 1200
 KEYS = ["i", "f", "f4", "s", "d", "t", "m", "day", "b", "raw", "near", "same"]
@@ -260,3 +262,45 @@ def test_dates_that_python_lacks_are_bounds_too(tmp_path) -> None:
     got = orcidx.scan(tmp_path / "a.orc", top=[("day", "desc")], limit=150).to_table()
     assert got["day"].cast(pa.int32()).to_pylist() == [2**31 - 1] * 100 + [6] * 50
     assert datetime.date(1970, 1, 7) == got["day"][-1].as_py()
+
+
+@pytest.mark.parametrize("schema", [None, pa.schema([("s", pa.string_view()), ("id", pa.int64())])])
+def test_views_of_several_files(tmp_path, schema: pa.Schema | None) -> None:
+    """Arrow cannot sort string views. For several files, the schema of the scan has views as well."""
+    for number in range(3):
+        ids = range(number * 100, number * 100 + 100)
+        orcidx.write_table(pa.table({"id": ids, "s": [f"text {one % 7}" for one in ids]}), tmp_path / f"{number}.orc")
+    for top in (["id"], ["s", ("id", "desc")]):
+        found = orcidx.scan(tmp_path, ["s", "id"], top=top, limit=3, strings="view", schema=schema).to_table()
+        plain = orcidx.scan(tmp_path, ["s", "id"], top=top, limit=3).to_table()
+        assert found.schema.field("s").type == pa.string_view()
+        assert found.to_pylist() == plain.to_pylist()
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_file_that_is_replaced_between_the_passes(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, small: bool, indexed: bool
+) -> None:
+    """The first pass chooses stripes by the statistics and the index of a file. These facts are not used for another
+    version of the file."""
+    rows = 200 if small else 40_000
+    for number in range(3):
+        ids = range(number * rows, (number + 1) * rows)
+        cities = ["abcdefgh"[one * 2654435761 % 8] for one in ids]
+        orcidx.write_table(pa.table({"id": ids, "city": cities}), tmp_path / f"{number}.orc")
+    if indexed:
+        index_here(tmp_path, {"bitmap": {"city": {}}})
+    plain = TopPass._stripes
+
+    def replaced(self: TopPass) -> Any:
+        found = plain(self)
+        other = pa.table({"id": range(2 * rows, 3 * rows), "city": ["b"] * (rows - 10) + ["a"] * 10})
+        orcidx.write_table(other, tmp_path / "other.tmp")
+        (tmp_path / "other.tmp").replace(tmp_path / "2.orc")
+        return found
+
+    monkeypatch.setattr(TopPass, "_stripes", replaced)
+    scan = orcidx.scan(tmp_path, where="city = 'a'", top=[("id", "desc")], limit=5)
+    with pytest.raises(StorageError, match="changed"):
+        scan.to_table()
