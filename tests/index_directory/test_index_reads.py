@@ -22,8 +22,9 @@ from orcidx.storage.local import SMALL_FILE_BYTES, LocalReader
 ROWS = 30_000
 
 
-@pytest.fixture(params=[0, 1 << 30], ids=["index files", "embedded indexes"])
-def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+@pytest.fixture(scope="module", params=[0, 1 << 30], ids=["index files", "embedded indexes"])
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    folder = tmp_path_factory.mktemp("indexed")
     rng = np.random.default_rng(1)
     for number in range(2):
         table = pa.table(
@@ -34,11 +35,11 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
                 "text": [rng.bytes(16).hex() for _ in range(ROWS)],
             }
         )
-        orcidx.write_table(table, tmp_path / f"{number}.orc")
-        assert (tmp_path / f"{number}.orc").stat().st_size > SMALL_FILE_BYTES
-    index_here(tmp_path, {"bitmap": {"city": {}}, "bloom-filter": {"key": {}}}, embedded_bytes=request.param)
+        orcidx.write_table(table, folder / f"{number}.orc")
+        assert (folder / f"{number}.orc").stat().st_size > SMALL_FILE_BYTES
+    index_here(folder, {"bitmap": {"city": {}}, "bloom-filter": {"key": {}}}, embedded_bytes=request.param)
     time.sleep(0.2)  # tails of files that were just written are not kept in memory
-    return tmp_path
+    return folder
 
 
 def read_counts(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:

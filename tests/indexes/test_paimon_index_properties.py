@@ -285,7 +285,7 @@ def test_values_of_another_type_are_refused(values: pa.Array, sql: str, error: s
         ("bloom-filter", {"fpp": "low"}, "not a number"),
         ("bloom-filter", {"items": 1 << 40}, "at most 2147483647 bits"),
         ("bitmap", {"version": 3}, "must be 1 or 2"),
-        ("bitmap", {"index-block-size": "16 parsecs"}, "units"),
+        ("bitmap", {"index-block-size": "16 parsecs"}, "a unit such as b"),
         ("bitmap", {"index-block-size": "8b"}, "raise index-block-size"),
         ("range-bitmap", {"chunk-size": -1}, "chunk-size"),
         ("bsi", {"version": 1}, "it has none"),
