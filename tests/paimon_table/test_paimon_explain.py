@@ -31,11 +31,12 @@ def table(tmp_path: Path) -> PaimonTable:
     return PaimonTable(tmp_path / "t")
 
 
-def filled(table: PaimonTable, form: str) -> Any:
-    """A table of three files with the ids 0 to 89,999. Only the manifest's statistics of ``id`` can rule out files."""
+def filled(table: PaimonTable, form: str, rows: int = ROWS) -> Any:
+    """A table of three files with this number of rows each. The ids count from 0. Only the manifest's statistics of
+    ``id`` can rule out files."""
     table.schema({0: ("id", "INT"), 1: ("v", "STRING")})
     for number in range(FILES):
-        ids = range(number * ROWS, (number + 1) * ROWS)
+        ids = range(number * rows, (number + 1) * rows)
         data = pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{one * 2654435761 % 2**32:08x}" * 4 for one in ids]})
         table.add(f"data-{number}.{form}", data)
     table.commit()
@@ -224,14 +225,9 @@ def test_an_order_is_explained_with_its_sort_keys(
 ) -> None:
     """The sort keys are read even if they are not selected, and small files are read once. The explanation once counted
     only the selected columns, and the scan read small files twice."""
-    table.schema({0: ("id", "INT"), 1: ("v", "STRING")})
-    for number in range(FILES):
-        ids = range(number * rows, (number + 1) * rows)
-        data = pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{one * 2654435761 % 2**32:08x}" * 4 for one in ids]})
-        table.add(f"data-{number}.orc", data)
-    table.commit()
+    opened = filled(table, "orc", rows)
     time.sleep(0.2)
-    scan = open_table(table.path).scan(columns, limit=5, top=[key])
+    scan = opened.scan(columns, limit=5, top=[key])
     forget_metadata()
     told = scan.explain().read_bytes
     metrics, _, _ = read_counts(scan, monkeypatch)
