@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.aggregation.known_units import TotalledColumn
@@ -354,7 +355,14 @@ class DirectoryIndexes:
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _planned(
-        self, jobs: Sequence[FileJob], request: ScanRequest, count: Callable[[ReadMetrics], None] | None, **more: Any
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        count: Callable[[ReadMetrics], None] | None,
+        *,
+        totalled: Collection[str],
+        totals: Mapping[str, TotalledColumn] | None = None,
+        eligible: npt.NDArray[np.bool_] | None = None,
     ) -> ListingPlan:
         """Plans the listed files with their indexes, and counts the reads of catalogs. If the indexes cannot be used,
         the plan keeps every file."""
@@ -369,7 +377,14 @@ class DirectoryIndexes:
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:
             found = plan_listing(
-                sources, request.where, schema=schema, options=request.options, everywhere=self.everywhere, **more
+                sources,
+                request.where,
+                schema=schema,
+                options=request.options,
+                everywhere=self.everywhere,
+                totalled=totalled,
+                totals=totals,
+                eligible=eligible,
             )
         except (OSError, Unsupported) as error:
             note = Note("catalog", "silent", f"the indexes beside the files cannot be read: {error}")

@@ -7,6 +7,7 @@ start of their stripe. The positions in the row index are never used."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Literal
@@ -34,10 +35,12 @@ def lacks_types(check: FileCheck) -> bool:
     return any(problem.what in ("tail", "file") for problem in check.problems)
 
 
-def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) -> WriteResult:
+def write_whole(
+    check: FileCheck, source: Source, out: Any, *, storage_options: Mapping[str, Any] | None = None
+) -> WriteResult:
     """Writes the intact row groups of ``source`` to ``out`` in their order. ``check`` is the result of checking
-    ``source``, and ``arguments`` are arguments of ``OrcWriter``. Timestamps keep their nanoseconds, unless some are
-    outside the years 1677 to 2262.
+    ``source``, and ``storage_options`` are those of ``out``. Timestamps keep their nanoseconds, unless some are outside
+    the years 1677 to 2262.
 
     Raises ``InvalidQuery`` if the types of the columns are not known, because the end of the file is damaged.
     """
@@ -49,7 +52,8 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
         near = all(within_nanoseconds(file.tail, node, file.options) for node in times)
         unit: Literal["us", "ns"] = "ns" if near else "us"
         scan = file.scan(row_index=False, timestamp_unit=unit)
-        with OrcWriter(out, scan.schema.remove_metadata(), **{**_options_like(file), **arguments}) as writer:
+        schema = scan.schema.remove_metadata()
+        with OrcWriter(out, schema, storage_options=storage_options, **_options_like(file)) as writer:
             for row_range in wanted:
                 writer.write(file.scan(row_range=row_range, row_index=False, timestamp_unit=unit))
             return writer.close()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,11 +87,15 @@ class _CsvFile:
 
     def numbers(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:
         """A reader that reads the texts ``_NULL_WORDS`` as nulls, except in columns of text."""
-        return self._opened(types, null_values=_NULL_WORDS)
+        return self._opened(pyarrow.csv.ConvertOptions(column_types=dict(types), null_values=_NULL_WORDS))
 
     def texts(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:
         """A reader that reads only empty values without quotes as nulls."""
-        return self._opened(types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+        return self._opened(
+            pyarrow.csv.ConvertOptions(
+                column_types=dict(types), null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            )
+        )
 
     def both(self, types: Mapping[str, pa.DataType]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows of ``numbers``, with the columns of text as ``texts`` reads them."""
@@ -106,8 +109,7 @@ class _CsvFile:
             for batch, beside in zip(numbers, texts, strict=True)
         )
 
-    def _opened(self, types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
-        convert = pyarrow.csv.ConvertOptions(column_types=dict(types), **more)
+    def _opened(self, convert: pyarrow.csv.ConvertOptions) -> pyarrow.csv.CSVStreamingReader:
         read = pyarrow.csv.ReadOptions(block_size=TEXT_BLOCK_BYTES)
         return pyarrow.csv.open_csv(
             self._open_file(), read_options=read, parse_options=self._parse, convert_options=convert
