@@ -46,6 +46,7 @@ from orcidx.paimon.questions import NullTest, Points, Question
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_groups
 from orcidx.pruning.evaluate import Verdict
+from orcidx.pruning.row_forms import bitmap_of_rows
 
 __all__ = ["BitmapIndex", "Contents", "build", "write"]
 
@@ -408,7 +409,9 @@ def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOC
     rows = groups.rows if shared.all() else groups.rows[np.repeat(shared, counts)]
     stored, sizes = write_groups(rows, np.concatenate(([0], np.cumsum(counts[shared]))).astype(np.int64))
     values = _Values(groups.keys, single, stored, sizes)
-    data = _written(column.key_type, column.length, BitMap(column.null_rows), values, version, block_size)
+    data = _written(
+        column.key_type, column.length, bitmap_of_rows(column.null_rows, BitMap), values, version, block_size
+    )
     return BitmapIndex(data, column.key_type.data_type)
 
 

@@ -38,6 +38,7 @@ from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning.evaluate import Verdict
+from orcidx.pruning.row_forms import bitmap_of_rows
 
 __all__ = ["NO_PART", "BsiIndex", "BsiPart", "Contents", "build", "write"]
 
@@ -181,7 +182,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
     largest = int(numbers.max())
     # Java's writer starts with the minimum 0, so every index that Java writes has the minimum 0. orcidx writes the same
     # minimum.
-    return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
+    return _written(0, largest, bitmap_of_rows(rows, BitMap), write_slices(numbers, rows, largest.bit_length()))
 
 
 # ---------------------------------------------------------------------- evaluate

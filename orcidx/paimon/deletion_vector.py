@@ -32,6 +32,7 @@ from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write_bitmap
+from orcidx.pruning.row_forms import bitmap_of_rows
 from orcidx.pruning.selection import RowSelection
 
 __all__ = [
@@ -281,9 +282,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
         if not 0 <= extreme <= limit:
             advice = "; bitmap64=True allows larger positions" if limit < extreme <= LARGEST_POSITION64 else ""
             raise ValueOutOfRange(f"position {extreme} is not from 0 to {limit}{advice}")
-    if isinstance(values, np.ndarray):
-        values = values.astype(np.uint64 if kind is BitMap64 else np.uint32)
-    return kind(values)
+    return bitmap_of_rows(values, kind) if isinstance(values, np.ndarray) else kind(values)  # type: ignore[type-var]
 
 
 def _narrowed(bitmap: BitMap64) -> BitMap:

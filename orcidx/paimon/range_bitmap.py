@@ -45,6 +45,7 @@ from orcidx.paimon.range_dictionary import KeyDictionary, write_dictionary
 from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning.evaluate import Verdict
+from orcidx.pruning.row_forms import bitmap_of_rows
 
 __all__ = ["Contents", "RangeBitmapIndex", "build", "write"]
 
@@ -127,7 +128,8 @@ def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapInd
     count = max((len(keys) - 1).bit_length(), 1) if len(keys) else SLICES_WITHOUT_VALUES
     codes = column.codes.astype(np.int64)
     slices = write_slices(codes, rows, count) if len(keys) else [EMPTY_BITMAP] * count
-    return RangeBitmapIndex(_written(column.length, keys, (BitMap(rows), slices), data_type, chunk_size), data_type)
+    numbers = bitmap_of_rows(rows, BitMap), slices
+    return RangeBitmapIndex(_written(column.length, keys, numbers, data_type, chunk_size), data_type)
 
 
 def check_type(data_type: DataType) -> None:
