@@ -105,7 +105,7 @@ def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold:
         }
     assert all(file.index is not None or file.embedded_index is not None for file in open_table(folder).files())
     where = paimon_java.leaf(name, "city", "equal", "city 7")
-    assert paimon_java.read(name, where, exact=False).num_rows == 50  # only the index filters
+    assert paimon_java.read(name, where, exact=False).num_rows == 50  # only the index excludes rows
     assert open_table(folder).rewrite_file_index(spec=spec).snapshot_id is None
     live_on(paimon_java, name, folder, list(range(2000)))
 

@@ -61,7 +61,7 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
     forget_metadata()
     with monkeypatch.context() as patch:
         patch.setattr(LocalReader, "__init__", noted)
-        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # for files that threads read as a whole
+        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # threads that read whole files use it
         with scan.to_batches() as batches:
             list(batches)
     counts += [one.metrics for one in readers]

@@ -121,7 +121,8 @@ def check(stored: Stored) -> None:
             ranges = [one.range for one in server.gets]
             assert len(ranges) == len(set(ranges)) == batches.metrics.requests
             asked = [name for name in stored.table.column_names if name in repr(where)]
-            over_read = 2 if "city" in asked else 1  # for a pruned stripe: index and footer, and a dictionary
+            # A pruned stripe takes one request for index and footer, and possibly one for a dictionary.
+            over_read = 2 if "city" in asked else 1
             assert len(ranges) <= 2 + 4 * len(left) + over_read * (alive - len(left)), (where, columns, ranges)
             sent = sum(one.sent for one in server.gets)
             assert sent <= room.most(alive, left, asked), (where, columns, sent)
