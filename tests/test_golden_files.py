@@ -15,7 +15,7 @@ import pytest
 TESTS = Path(__file__).parent
 FOLDERS = {"GOLDEN_ORC", "GOLDEN_PAIMON"}
 MAKERS = {"roots", "needs", "names_of"}
-"""Functions of ``goldens.py`` that make parameters. These skip a test if the files are absent."""
+"""Functions of ``goldens.py`` that make parameters. The parameters skip a test if the files are absent."""
 SEARCHES = {"glob", "rglob", "is_dir", "relative_to"}
 """Methods that find nothing in an absent folder, and do not open files."""
 KEEPERS = {"goldens.py", "conftest.py", "test_golden_files.py"}

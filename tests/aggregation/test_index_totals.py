@@ -65,7 +65,7 @@ def test_rows_that_match_and_are_not_deleted(saves: Callable[..., bool]) -> None
     found, facts = aggregated(TABLE, spec, ALL, where="g = 'a'", deletion_vector=[0], selection=[0, 2, 4, 5])
     assert found == [row(2, 2, Decimal(3), -7, 10, 1.5)]
     if saves("Paimon index"):
-        assert facts["rows"] == {"Paimon bsi index": 2}, "the bitmap says which rows"
+        assert facts["rows"] == {"Paimon bsi index": 2}, "the bitmap says which rows match"
 
 
 def test_slices_of_codes_are_never_added_up() -> None:
@@ -188,7 +188,7 @@ def test_an_index_of_another_type_proves_nothing() -> None:
 
 
 def wrong_indexes() -> list[Any]:
-    """Returns indexes of ``v`` that break their format or contradict the file. The id of each says what is wrong."""
+    """Returns indexes of ``v`` that break their format or contradict the file. Each test id says what is wrong."""
     beyond = Contents(3, part([1 << 40, 2, 3], 0, 0), None)
     twice = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0, 1]), BitMap([1])))
     lost = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0]), BitMap([1])))

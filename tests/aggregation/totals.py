@@ -337,7 +337,7 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
     words.add_argument("--java", type=int, default=0, help="the number of additional files of ORC Java")
-    words.add_argument("--pool", type=Path, help="the folder for these files; existing files in it are used")
+    words.add_argument("--pool", type=Path, help="the folder for the files of ORC Java; existing files are used")
     asked = words.parse_args()
     tally = Tally()
     wrong: list[str] = []

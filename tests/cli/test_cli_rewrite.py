@@ -88,7 +88,7 @@ def test_convert_there_and_back(command, suffix):
         assert pyarrow.parquet.read_table("b.parquet").equals(TABLE)
     assert found["city"].to_pylist()[2] == "Rom, é"
     assert [str(value) for value in found["price"].to_pylist()[:2]] in (["1.50", "-2.25"], ["1.5", "-2.25"])
-    assert command("convert", f"b.{suffix}", "c.orc")[0] == 2, "it is there"
+    assert command("convert", f"b.{suffix}", "c.orc")[0] == 2, "c.orc exists already"
 
 
 def test_conversions_that_cannot_be(command):

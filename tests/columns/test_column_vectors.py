@@ -66,7 +66,9 @@ LONG_AGO = [
 ]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])  # no daylight saving time on these days
+# Seconds are counted from 2015-01-01. In Los Angeles, neither this day nor any time in LONG_AGO is in daylight saving
+# time, so the streams have the same wall clock times in both zones.
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_timestamps_of_a_century(zone: str) -> None:
     encoded = column(
         node(TypeKind.TIMESTAMP),
@@ -83,7 +85,9 @@ def test_timestamps_with_nulls() -> None:
     encoded = column(
         node(TypeKind.TIMESTAMP), 8, V1, PRESENT="ffcc", DATA="fcbbb5be31a1eee210f892ee0f92a0d430", SECONDARY="01085e"
     )
-    encoded.writer_timezone = "America/Los_Angeles"  # all times are in summer, so UTC would give an hour less
+    # In Los Angeles, 2015-01-01, from which seconds are counted, is in winter, but all these times are in summer. With
+    # the zone UTC, the times would be read an hour too early.
+    encoded.writer_timezone = "America/Los_Angeles"
     assert read_everywhere(encoded) == [
         *(instant("2013-05-10 10:40:50.11"), instant("2014-06-11 11:41:51.12"), None, None),
         *(instant("2015-07-12 12:42:52.13"), instant("2016-08-13 13:43:53.14"), None, None),

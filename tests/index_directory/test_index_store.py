@@ -528,7 +528,7 @@ def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
     files = opened(tmp_path).catalogs.read().files
     rows = dict(zip(files["path"].to_pylist(), files["rows"].to_pylist()))
     assert rows == {**{f"{i:02}": 102 for i in range(40)}, "new": 7}
-    assert after.catalogs.generation == 5, "2 is free, but below the last whole catalog"
+    assert after.catalogs.generation == 5, "number 2 is free, but smaller than that of the last whole catalog"
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> Non
     store = store.commit(catalog_of([index_file(store.folder, source, "0.orc", spec, ReadOptions())], spec))
     assert len(store.catalogs.names) == 2
     os.utime(tmp_path / "_orcidx" / first, (OLD, OLD))
-    assert not clean(None, tmp_path).removed, "it was in use until a moment ago"
+    assert not clean(None, tmp_path).removed, "the first index of 0.orc was in use until a moment ago"
     assert [one.name for one in clean(None, tmp_path, older_than=0).removed] == [first]
     assert describe_indexes(tmp_path).states == {"fresh": 9}
 
@@ -162,7 +162,7 @@ def test_an_index_that_a_build_finds_is_young_again(tmp_path: Path) -> None:
     (source,) = list_sources(tmp_path)
     row = index_file(store.folder, source, "1.orc", IndexSpec.of(SPEC, embedded_bytes=0), ReadOptions())
     assert row["error"] is None
-    assert row["read_bytes"] is None, "it was found"
+    assert row["read_bytes"] is None, "the index was found, so the file was not read"
     assert not clean(None, tmp_path).removed
     assert clean(None, tmp_path).kept == 1
 

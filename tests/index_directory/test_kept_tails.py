@@ -119,8 +119,8 @@ def test_files_that_are_left_cost_no_footer(store: CountedFiles, written: Path, 
 
 
 def test_copies_of_tails_are_explained(store: CountedFiles, written: Path) -> None:
-    """An explanation counts the bytes of the copies, as the scan does. It does not count the tails of files that the
-    scan does not open."""
+    """An explanation counts the bytes that are read from the copies of tails, as the scan does. It does not count the
+    tails of files that the scan does not open."""
     scan = orcidx.scan("table", ["t"], WHERE, filesystem=store, schema=table_of(0).schema)
     told = scan.explain()
     assert store.reads()[1] == 1

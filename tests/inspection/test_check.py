@@ -202,8 +202,8 @@ def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "uncompressed"])
 def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
-    """An upload that allocated the file but did not write all bytes leaves such a hole. The message must name the hole,
-    not only wrong encodings or chunks."""
+    """An upload that allocated the file but did not write all bytes leaves a hole of zeros. The message must name the
+    hole, not only wrong encodings or chunks."""
     path, noise = tmp_path / "a.orc", np.random.default_rng(3)
     with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression=compression) as writer:
         for _ in range(3):

@@ -1,6 +1,6 @@
 """Tests the page of ``orcidx report``: its content, and whether it is legible for any number of row groups.
 
-If Chromium is installed, a browser must show it without an error at three widths, in light and in dark mode.
+If Chromium is installed, a browser must show the page without an error at three widths, in light and in dark mode.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_duckdb_answers(connection: Any, condition: str) -> None:
     query = "select count(*), sum(id), count(x), min(text), sum(price) from {} where " + condition
     expected = connection.sql(query.format("expected")).fetchall()
     assert connection.sql(query.format("rows")).fetchall() == expected
-    # In the second query, the adapter knows which conditions DuckDB pushes.
+    # For the second query, the adapter of DuckDB 2 has stored which conditions are worth pushing.
     assert connection.sql(query.format("rows")).fetchall() == expected
 
 
@@ -203,8 +203,8 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 
 @pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
-    """A lazy frame. With "all pushed", every condition is pushed. Otherwise the default rule decides, but these files
-    are too small for its estimate from a sample."""
+    """A lazy frame. With "all pushed", every condition is pushed. Otherwise the default rule decides, but the files
+    of this test are too small for the estimate from a sample that the rule uses."""
     reader, _, pushed = request.param.partition(", ")
     monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     if pushed:

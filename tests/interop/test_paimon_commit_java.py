@@ -81,7 +81,7 @@ def live_on(paimon_java: Any, name: str, folder: Path, expected: list[int]) -> l
 @pytest.mark.parametrize("threshold", ["1 mb", "10 b"])
 def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold: str) -> None:
     """After orcidx has rewritten file indexes, Java's expiry of snapshots must not delete the data files. If pypaimon
-    makes the same change, Java deletes them."""
+    rewrites the indexes, the expiry deletes the data files."""
     name = f"rewritten_{threshold.split()[1]}"
     options = {"bucket": "-1", "file-index.in-manifest-threshold": threshold}
     folder = paimon_java.create(name, TYPES, options=options)
@@ -105,14 +105,14 @@ def test_rewrite_on_an_append_table_survives_expiry(paimon_java: Any, threshold:
         }
     assert all(file.index is not None or file.embedded_index is not None for file in open_table(folder).files())
     where = paimon_java.leaf(name, "city", "equal", "city 7")
-    assert paimon_java.read(name, where, exact=False).num_rows == 50  # only the index filters
+    assert paimon_java.read(name, where, exact=False).num_rows == 50  # only the index excludes rows
     assert open_table(folder).rewrite_file_index(spec=spec).snapshot_id is None
     live_on(paimon_java, name, folder, list(range(2000)))
 
 
 def test_rewrite_with_deletion_vectors_where_java_fails(paimon_java: Any) -> None:
     """If a table has deletion vectors, Java's own rewrite of its file indexes fails with "File deletion conflicts
-    detected"."""
+    detected". orcidx's rewrite succeeds, and the deleted rows stay deleted."""
     name = "rewritten_dv"
     folder = paimon_java.create(name, TYPES, options={"bucket": "-1", "deletion-vectors.enabled": "true", **INDEXED})
     paimon_java.write(name, rows(0))

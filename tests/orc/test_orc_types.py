@@ -219,7 +219,7 @@ def test_unknown_columns_name_the_nearest(path: str, hint: str | None) -> None:
 
 
 def test_a_name_with_dots_that_must_be_a_column() -> None:
-    """An earlier version of the message suggested the name that the caller had given."""
+    """The message must not suggest the name that the caller gave. An earlier version did."""
     with pytest.raises(InvalidQuery, match=r"there is no column 's\.x'; 's\.x' is a field of a struct"):
         find_columns(tree((K.STRUCT, [1], ["s"]), (K.STRUCT, [2], ["x"]), leaf(K.INT)), ("s.x",))
 

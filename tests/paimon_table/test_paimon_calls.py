@@ -22,8 +22,8 @@ ONE = pa.table({"id": [5], "city": ["x"]})
 
 @pytest.fixture
 def tables(tmp_path: Path) -> list[Path]:
-    """Makes two tables, each with one file of 100 rows. The first is used for the work that a process does only
-    once."""
+    """Makes two tables, each with one file of 100 rows. The first is used for a warm-up that is not counted, because a
+    process does some work only once."""
     paths = [empty_table(tmp_path / name) for name in ("first", "second")]
     for path in paths:
         open_table(path).append(ROWS)
@@ -36,7 +36,7 @@ def calls(tables: list[Path], use: Any) -> int:
 
 
 def test_calls_of_a_lookup(tables: list[Path]) -> None:
-    """A lookup took 2,566 calls before the calls were reduced (145d4f3)."""
+    """At commit 145d4f3, a lookup of one row made 2,566 function calls."""
     found = []
 
     def look(table: Any) -> None:

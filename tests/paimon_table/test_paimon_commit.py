@@ -647,7 +647,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
         open_table(folder).delete(chance < 0.5)
     named = empty_table(tmp_path / "t3", {"random": "BIGINT"})
     open_table(named).append(pa.table({"random": [1, 2]}))
-    assert open_table(named).delete(pc.field("random") + 1 == 2).rows == 1, "only a name"
+    assert open_table(named).delete(pc.field("random") + 1 == 2).rows == 1, "random is only the name of a column"
 
 
 @pytest.mark.parametrize(
@@ -717,7 +717,7 @@ def test_watermark_and_statistics_are_carried(folder: Path) -> None:
     check_table(folder)
     (folder / "statistics" / "stat-1").write_text(json.dumps({"snapshotId": 1, "schemaId": 5}))
     open_table(folder).append(rows(500, 1))
-    assert "statistics" not in snapshot(folder), "of another schema"
+    assert "statistics" not in snapshot(folder), "the statistics are of another schema"
     check_table(folder)
 
 

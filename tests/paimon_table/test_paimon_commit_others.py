@@ -220,7 +220,7 @@ def test_a_rollback_whose_snapshot_cannot_be_taken_back_is_told(folder: Path, mo
         open_table(folder).append(rows(1000, 10))
     monkeypatch.undo()
     assert caught.value.snapshot_id == 4
-    assert all((folder / name).exists() for name in caught.value.left_behind), "the snapshot names them"
+    assert all((folder / name).exists() for name in caught.value.left_behind), "the snapshot names these files"
     (folder / "snapshot" / "snapshot-4").unlink()
     assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
     check_table(folder)
@@ -495,7 +495,7 @@ def test_a_hint_that_is_written_over_while_it_is_read(
         return fetch(self)
 
     monkeypatch.setattr(LocalReader, "whole", written_over)
-    # A read in a single call fails if the file is empty or changes in the meantime. Then a reader is opened.
+    # If ``read_small`` returns None, for example because the file is empty, a reader is opened. Here it always does.
     monkeypatch.setattr("orcidx.paimon.small_files.read_small", lambda *_: None)
     table = open_table(folder)
     if operation == "scan":

@@ -61,7 +61,7 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
     forget_metadata()
     with monkeypatch.context() as patch:
         patch.setattr(LocalReader, "__init__", noted)
-        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # for files that threads read as a whole
+        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # threads that read whole files use it
         with scan.to_batches() as batches:
             list(batches)
     counts += [one.metrics for one in readers]
@@ -174,7 +174,7 @@ def test_explain_gives_the_bytes_that_a_scan_counts(
 def test_small_files_that_must_be_opened_are_read_once(
     table: PaimonTable, where: str | None, columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes of a small file are kept if it must be opened after it was read. The scan once read them twice."""
+    """The bytes of a small file are kept if it must be opened after it was read. Earlier, the scan read them twice."""
     table.schema({0: ("id", "INT"), 1: ("tags", {"type": "MAP", "key": "STRING", "value": "INT"})})
     for number in range(FILES):
         ids = range(number * 1000, (number + 1) * 1000)
@@ -193,7 +193,8 @@ def test_small_files_that_must_be_opened_are_read_once(
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 @pytest.mark.parametrize("limit", [0, 5, ROWS, ROWS + 5])
 def test_a_limit_is_explained(table: PaimonTable, form: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a scan with a limit, the explanation counts only the files that the scan opens. It once counted all files."""
+    """For a scan with a limit, the explanation counts only the files that the scan opens. Earlier, it counted all
+    files."""
     opened = filled(table, form)
     time.sleep(0.2)
     scan = opened.scan(["id"], limit=limit)
@@ -223,8 +224,8 @@ def test_a_limit_with_a_condition_or_an_order_is_noted(table: PaimonTable) -> No
 def test_an_order_is_explained_with_its_sort_keys(
     table: PaimonTable, rows: int, key: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sort keys are read even if they are not selected, and small files are read once. The explanation once counted
-    only the selected columns, and the scan read small files twice."""
+    """The sort keys are read even if they are not selected, and small files are read once. Earlier, the explanation
+    counted only the selected columns, and the scan read small files twice."""
     opened = filled(table, "orc", rows)
     time.sleep(0.2)
     scan = opened.scan(columns, limit=5, top=[key])

@@ -158,7 +158,7 @@ def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path, saves: Callabl
 
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_partitions_by_days_that_python_lacks(tmp_path: Path, form: str) -> None:
-    """Python has no dates after the year 9999. Totals of a table with such dates once raised ``OverflowError``."""
+    """Python has no dates after the year 9999. Earlier, totals of a table with such dates raised ``OverflowError``."""
     columns = {"id": "BIGINT", "day": "DATE"}
     folder = empty_table(tmp_path / "t", columns, partition_keys=["day"], file__format=form)
     days = pa.array([0, 2_932_897, 2_932_897], pa.int32()).view(pa.date32())

@@ -101,8 +101,9 @@ def test_few_bytes_far_away_are_left_to_a_request_of_their_own() -> None:
 
 @pytest.mark.parametrize(("gap", "together"), [(3 * MIB, True), (1 * MIB, False)])
 def test_other_columns_come_along_where_that_costs_less_than_reading_apart(gap: int, together: bool) -> None:
-    """If the other columns are read separately, the two ranges of the predicate's column must share one of the two
-    requests. This request then also reads the gap between the two ranges."""
+    """Two requests are allowed. If one of them is left for the other columns, the two ranges of the predicate's column
+    must share the first, which then also reads the gap between them. If the gap has more bytes than the other columns,
+    all columns are read together."""
     first = [Stream((0, 10), (10 + gap, 20 + gap))]
     rest = [Stream((20 + gap, 20 + gap + 2 * MIB))]
     asked, _ = first_of(2, first, rest)

@@ -28,7 +28,8 @@ MIB = 1 << 20
 ROWS = 300_000
 CITIES = pa.array([f"city {number:03}" for number in range(0, 400, 2)])
 OVER_READ = 4 * MIB
-"""How many bytes reads of footers, indexes and small remainders may fetch in addition, for stripes of any size."""
+"""How many bytes reads of footers, indexes and small remainders may fetch beyond those that ``Bytes`` counts stripe by
+stripe. The number does not depend on the size of stripes."""
 
 Question = tuple[Any, pc.Expression, list[str] | None]
 
@@ -120,7 +121,8 @@ def check(stored: Stored) -> None:
             ranges = [one.range for one in server.gets]
             assert len(ranges) == len(set(ranges)) == batches.metrics.requests
             asked = [name for name in stored.table.column_names if name in repr(where)]
-            over_read = 2 if "city" in asked else 1  # a request for index and footer, and one for a dictionary
+            # A pruned stripe takes one request for index and footer, and possibly one for a dictionary.
+            over_read = 2 if "city" in asked else 1
             assert len(ranges) <= 2 + 4 * len(left) + over_read * (alive - len(left)), (where, columns, ranges)
             sent = sum(one.sent for one in server.gets)
             assert sent <= room.most(alive, left, asked), (where, columns, sent)
@@ -197,8 +199,8 @@ def test_a_chosen_merge_gap_trades_requests_for_bytes(large: Stored) -> None:
 
 
 def test_sparse_survivors_of_many_row_groups_take_four_requests() -> None:
-    """Every fourth row group is read. Together they have more rows than a batch. No row group causes a request of its
-    own.
+    """Every fourth row group is read. These row groups together have more rows than a batch. None of them causes a
+    request of its own.
     """
     rows = 400_000
     random = np.random.default_rng(5)

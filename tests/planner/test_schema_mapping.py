@@ -363,7 +363,8 @@ def test_columns_that_are_not_used_may_be_ambiguous(tmp_path):
 
 
 def test_computed_conditions_on_integers_that_become_decimals(tmp_path):
-    """pyarrow computes with the integers. With decimals, the result would have too many digits for pyarrow."""
+    """The schema makes decimals of the stored integers, but pyarrow computes with the integers. With the decimals, the
+    result would have too many digits for pyarrow."""
     orcidx.write_table(pa.table({"i": pa.array([1, 2, 3, None], pa.int32())}), tmp_path / "i.orc")
     schema = pa.schema([("i", pa.decimal128(20, 0))])
     for where in ("i + 1 > 2", "i * i > 2", "coalesce(i, 0) >= 2", (pc.field("i") + 0 >= 2) | (pc.field("i") > 2.5)):

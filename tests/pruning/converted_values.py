@@ -18,7 +18,7 @@ LENGTH = 5
 FULL = ["abcde", "éa b\x01", "\U0001f600" * LENGTH, "abcd\x7f"]
 """Texts of the maximum length of their type. Writers cut longer texts to these texts."""
 MOST = 10**20
-"""Decimals whose absolute value is at least this get no further digits, because these would not fit."""
+"""Decimals whose absolute value is at least this get no further digits, because more digits would not fit."""
 CONVERTED = frozenset({*NARROW, "float32", "char", "varchar", "decimal", "wide"})
 SOURCE = Path(__file__).parent.parent / "interop" / "VectorWriter.java"
 
@@ -32,7 +32,7 @@ def unconverted(name: str, value: Any, rng: np.random.Generator) -> Any:
         if len(value) == LENGTH:
             return value + str(rng.choice(["", "x", "\x00", " z", "é" * 300]))
         return value + " " * int(rng.integers(0, LENGTH - len(value) + 3)) if name == "char" else value
-    if name in ("decimal", "wide"):  # the reader truncates it towards zero
+    if name in ("decimal", "wide"):  # the reader truncates the digit that is added
         tail = decimal.Decimal(int(rng.integers(0, 10))).scaleb(-3)
         if abs(value) >= MOST:
             return value

@@ -417,7 +417,7 @@ def main() -> int:
     words.add_argument("--seconds", type=float, default=float("inf"))
     words.add_argument("--levelled", type=int, default=3, help="one of this many predicates also tests one level")
     words.add_argument("--java", type=int, default=0, help="number of files of ORC Java, half of them by vectors")
-    words.add_argument("--java-first", type=int, default=0, help="number of the first such file, a multiple of ten")
+    words.add_argument("--java-first", type=int, default=0, help="number of the first Java file, a multiple of ten")
     asked = words.parse_args()
     if asked.java_first % BATCH:
         words.error(f"--java-first must be a multiple of {BATCH}: so many files share a schema")

@@ -369,7 +369,8 @@ def test_char_columns_are_padded_for_pyarrow():
 
 
 def test_a_field_by_number_is_refused():
-    """The columns that are evaluated have another order than the columns of the schema."""
+    """A number could mean the wrong column, because the columns that are evaluated have another order than the columns
+    of the schema."""
     with pytest.raises(InvalidQuery, match="give its name"):
         from_expression(field(0) == 1)
 

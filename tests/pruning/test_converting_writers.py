@@ -134,8 +134,8 @@ class RawDays:
 
 @pytest.mark.parametrize("days", [2**31, -(2**31) - 1, 2**32 + 5, -(2**40)])
 def test_dates_beyond_32_bits_are_refused(days: int) -> None:
-    """Days that do not fit into 32 bits would be read as other dates. The bloom filter does not contain those dates,
-    but the statistics have the days truncated to 32 bits."""
+    """Days that do not fit into 32 bits are refused. Truncated to 32 bits, they would be other dates. The statistics
+    have these other dates, but the bloom filter does not contain them."""
     data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
     with orcidx.open(data) as file:
         with pytest.raises(ValueOutOfRange, match="do not fit into the 32 bits of date32") as caught:
@@ -263,8 +263,8 @@ ZONES = {
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ZONES)
 def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any, tmp_path: Path, zone: str) -> None:
-    """Some files have a single value. If the statistics differed from the value that is read, the row would not be
-    found."""
+    """Some files have a single value, which is their minimum and maximum. If the statistics differed from the value
+    that is read, the row would not be found."""
     for year in ZONES[zone]:
         start = int(np.datetime64(f"{year}-01-01", "s").astype(int))
         seconds = [start + day * 24 * HOUR + hour * HOUR for day in (0, 80, 100, 180, 300) for hour in (1, 13)]

@@ -92,7 +92,7 @@ def test_a_file_without_row_groups_has_no_bloom_filters(stored: Path) -> None:
 )
 def test_the_cause_is_told(stored: Path, changes: dict[str, Any], told: str) -> None:
     """The note names the cause, such as more stripes or larger row groups. It does not name the overlap depth, which is
-    1 before and after."""
+    1 before and after the rewrite."""
     (one,) = orcidx.rewrite(stored, stored.with_name("b.orc"), **changes).files
     (note,) = [note for note in one.notes if note.startswith("a lookup by")]
     assert re.search(told, note), note

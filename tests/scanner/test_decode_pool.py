@@ -75,7 +75,7 @@ def test_tasks_run_here_when_the_interpreter_takes_no_more(monkeypatch, cpus):
     assert run_all([lambda i=i: i for i in range(3)], use_threads=True) == [0, 1, 2]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork, as in this test")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork, so all tests import orcidx without it")
 def test_orcidx_imports_without_fork():
     """orcidx can be imported on Windows, which has no ``os.register_at_fork``."""
     script = """

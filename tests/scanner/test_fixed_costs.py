@@ -42,7 +42,7 @@ def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
     """Returns the number of Python calls for each file after the first one. All files have the same schema, and each
     file is read for the first time."""
     paths = sorted(map(str, folder.iterdir()))
-    call(paths[:2])  # for work that a process does only once, such as imports
+    call(paths[:2])  # a warm-up that is not counted: imports, and other work that a process does only once
     forget_metadata()
     one = python_calls(lambda: call(paths[:1]))
     forget_metadata()
@@ -164,7 +164,7 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
             assert file.scan(where=col("k") == int(keys[123_456]), use_threads=False).to_table().num_rows == 1
 
         for call, most, modules in ((column, 64, 20), (lookup, 493, 72)):
-            call()  # for work that a process does only once, such as imports
+            call()  # a warm-up that is not counted: imports, and other work that a process does only once
             check_calls(call, most=most, modules=modules)
 
 
@@ -183,7 +183,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
         assert found["s"][0].as_py() == int((numbers[20_000:234_568] % 1000).sum())
 
     total()
-    total()  # the first call may remove changed options from the cache
+    total()  # a second warm-up, because the first call may remove changed options from the cache
     check_calls(total, most=480, modules=63)
 
 
@@ -203,7 +203,7 @@ def test_a_schema_is_planned_once(folder: Path) -> None:
     forget_metadata()
     assert orcidx.scan(folder, where=col("key") >= 0).to_table().num_rows == FILES * ROWS
     made = len(PLANS)
-    assert made <= 4, "two for the first file alone, and two for all files with its schema"
+    assert made <= 4, "two plans for the first file alone, and two plans for all files with its schema"
     for path in sorted(folder.iterdir()):
         with orcidx.open(path) as file:
             assert file.read().num_rows == ROWS

@@ -271,8 +271,8 @@ def test_bytes_between_footers_are_not_fetched_again(
     files: list[Path], columns: list[str] | None, where: str | None
 ) -> None:
     """The footers of small stripes are fetched together with the data between them, and this data is kept for later
-    reads. Once, a scan of all rows fetched 1.7 times the bytes of the file. Only bytes of the tail are fetched twice.
-    """
+    reads. Earlier, a scan of all rows fetched 1.7 times the bytes of the file. Now, only bytes of the tail are fetched
+    twice."""
     fsspec = pytest.importorskip("fsspec")
     for number, path in enumerate(files):
         url = f"memory://read-bytes/between-{number}.orc"
@@ -295,7 +295,8 @@ def test_explanations_count_every_read_of_a_file(
     tmp_path: Path, rows: int, where: str | None, place: str, more: dict[str, Any]
 ) -> None:
     """The sort keys of ``top`` are read even if they are not selected. Small files, index files, and the first file of
-    a scan without a schema may be opened twice. The explanation once counted these reads once or not at all."""
+    a scan without a schema may be opened twice. Earlier, the explanation counted these reads only once, or not at
+    all."""
     rng = np.random.default_rng(3)
     for number in range(4):
         ids = np.arange(number * rows, (number + 1) * rows)
@@ -314,7 +315,7 @@ def test_explanations_count_every_read_of_a_file(
     forget_metadata()
     _, read = pass_of(orcidx.scan(source, ["id"], where, use_threads=False, **more))
     over_read = 4 * rows * 4 if place == "remote" and "top" in more else 0  # bytes between ranges of small files
-    assert read <= 1.02 * told + over_read  # row indexes of sort keys and headers of chunks are not told
+    assert read <= 1.02 * told + over_read  # row indexes of sort keys and headers of chunks are not in ``told``
     assert told == read or more or where
 
 
@@ -330,7 +331,8 @@ def test_explanations_of_a_catalog_and_of_a_listing_are_equal(tmp_path: Path) ->
             for fresh in ("listing", "catalog")
         )
         assert listed[1:] == kept[1:]
-        assert listed == kept or "where" in more  # only the first number of a listing has the reads of the catalog
+        # With fresh="listing" and a condition, the bytes of the first file include the reads of the catalog.
+        assert listed == kept or "where" in more
         assert all(listed)
 
 

@@ -88,7 +88,7 @@ def test_rows_and_work_are_those_of_opened_files(
 ) -> None:
     scan = orcidx.scan(paths, where=where)
     assert scan.schema.names == ["key", "price", "word"]
-    count_schema_reads(scan, ScanMetrics())  # the read that finds the schema would be counted in the first scan only
+    count_schema_reads(scan, ScanMetrics())  # otherwise only the first scan would count the read that finds the schema
     table, metrics = opened(monkeypatch, lambda: pass_of(scan))
     count = opened(monkeypatch, scan.count_rows)
     assert not taken

@@ -129,8 +129,8 @@ def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest buffer of such a scan has one byte for each row. An array of the column's numbers would need eight
-    bytes for each row."""
+    """If a scan only tests a column of numbers, its largest buffer has one byte for each row. An array of the numbers
+    would need eight bytes for each row."""
     sizes: list[int] = []
     allocate = base.allocate
 

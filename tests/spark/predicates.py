@@ -121,7 +121,7 @@ def answers(frames: Sequence[Any]) -> list[Any]:
     try:
         numbered = [totals(frame).selectExpr(f"{number} AS number", "*") for number, frame in enumerate(frames)]
         return [tuple(row)[1:] for row in sorted(reduce(lambda one, other: one.union(other), numbered).collect())]
-    except (PySparkException, Py4JJavaError):  # for NullPointerException in Spark's OrcFilters
+    except (PySparkException, Py4JJavaError):  # Spark's OrcFilters may raise a NullPointerException
         return ["error"] if len(frames) == 1 else [answers([frame])[0] for frame in frames]
 
 

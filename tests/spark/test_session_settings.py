@@ -103,7 +103,7 @@ def rows(frame: Any) -> Any:
     """Returns the rows, or the text of the error."""
     try:
         return frame if isinstance(frame, str) else Counter(map(repr, frame.select("id", "key", "at").collect()))
-    except Exception as error:  # as above
+    except Exception as error:  # an error of Spark, or of orcidx through the JVM
         return str(error)
 
 

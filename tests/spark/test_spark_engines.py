@@ -412,8 +412,8 @@ def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
 
 
 def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics, and the tasks that look up keys, compare bytes, so they are not used. Spark's own ORC reader cannot
-    read a schema with a collation, but a condition can contain one."""
+    """Statistics, and the tasks that look up keys, compare bytes. So they are not used for a text with a collation.
+    Spark's own ORC reader cannot read a schema with a collation, but a condition can contain one."""
     monkeypatch.setattr(choosing, "LEAST_LOOKUP_BYTES", 0)
     asked = {"where": "text = 'T31'", "schema": "id BIGINT, key BIGINT, few INT, text STRING COLLATE UTF8_LCASE"}
     frame = read(spark, directory, **asked)

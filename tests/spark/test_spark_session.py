@@ -102,7 +102,7 @@ def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.java
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 500])
 def test_keys_hash_to_their_partitions(spark: Any, count: int) -> None:
-    """Before Spark 4.1, these keys assign rows to partitions by their hash."""
+    """Before Spark 4.1, a row gets a key whose hash puts the row into the wanted partition."""
     keys = pa.table({"k": pa.array(keys_of_partitions(count), pa.int32()), "wanted": range(count)})
     frame = frame_of(spark, keys).repartition(count, "k").selectExpr("wanted", "spark_partition_id() AS at")
     assert [row.wanted for row in frame.collect() if row.at != row.wanted] == []

@@ -130,7 +130,7 @@ def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory
 
 
 def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark adds IS NOT NULL to the keys of joins. For this condition, no bloom filter is read."""
+    """For a join, Spark adds the condition that the key IS NOT NULL. No index is read for this condition."""
     asked: list[int] = []
     stored = survivors.stored_index
     monkeypatch.setattr(

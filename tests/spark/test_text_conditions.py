@@ -96,7 +96,8 @@ def check(spark: Any, files: Path, table: Path, where: str) -> str:
     for way, made in ways.items():
         assert ids(made) == expected, (where, way)
     by_format = ids(lambda: spark.read.format("orcidx").option("where", where).load(str(files)))
-    none = expected == "raises " and not by_format  # for example NULL, which Spark refuses as a condition
+    # For a condition that Spark refuses, such as NULL, the format may return no rows.
+    none = expected == "raises " and not by_format
     assert none or by_format in (expected, "raises "), (where, "format")
     if expected == "raises ":
         return "raises"

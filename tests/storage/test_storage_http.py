@@ -84,7 +84,7 @@ def test_in_flight_is_bounded_by_the_byte_budget(server: RangeServer) -> None:
 
 
 def test_await_from_another_loop(server: RangeServer) -> None:
-    server.latency = 0.2  # so that eight requests run at once, even on a busy machine
+    server.latency = 0.2  # slow responses, so that even on a busy machine eight requests run at once
     readers = [open_reader(f"{server.url}/data.orc") for _ in range(8)]
 
     async def read_all() -> tuple[list[list[memoryview]], int]:

@@ -98,7 +98,7 @@ def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
         ours = s3fs.S3FileSystem(**options)
         assert [one.name for one in folder.list()] == ["1"]
         ours.ls("stale/t")
-        other.pipe_file("stale/t/2", b"theirs")  # between the listing and the create
+        other.pipe_file("stale/t/2", b"theirs")  # another writer creates the object after the listing
         assert not folder.create("2", b"ours")
         assert folder.read("2") == b"theirs"
         assert not folder.publish("2", b"ours")

@@ -206,7 +206,7 @@ def test_libraries_are_called_without_the_gil() -> None:
 
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or sys.version_info >= (3, 14),
-    reason="only for these systems, the installed packages and their C functions are known",
+    reason="the installed libraries are known only for Linux on x86_64 and Python before 3.14",
 )
 def test_the_fastest_libzstd_is_called() -> None:
     names = ("ZSTD_createDCtx", "ZSTD_decompressDCtx")

@@ -181,7 +181,9 @@ def test_integer_streams_of_timestamps() -> None:
     seconds = integers("fcbbb5be31a1eee210f892ee0f92a0d430", signed=True, count=4)
     coded = integers("01085e", signed=False, count=4)
     assert coded == [94, 102, 110, 118]
-    summer = timedelta(hours=1)  # the zone is Los Angeles: 2015-01-01 is in winter, these days in summer
+    # The writer's zone is Los Angeles. Seconds are counted from 2015-01-01, which is in winter. The times below are in
+    # summer, when clocks show an hour more.
+    summer = timedelta(hours=1)
     assert [(time + summer, nanos) for time, nanos in map(as_time, seconds, coded)] == [
         (datetime(2013, 5, 10, 10, 40, 50), 110000000),
         (datetime(2014, 6, 11, 11, 41, 51), 120000000),

@@ -69,7 +69,7 @@ public class OrcRows {
         }
         if (question[0].equals("seek") && reader.getSchema().getFieldNames().contains("row")) {
             // Without a search argument, Java cannot seek in files with bloom filters, not even in its own files. It
-            // raises a NullPointerException.
+            // raises a NullPointerException. So the search argument is one that keeps all rows.
             String[] all = {"where", "row", "!<", "LONG", String.valueOf(Long.MIN_VALUE)};
             options.searchArgument(argument(all), new String[] {"row"});
         }

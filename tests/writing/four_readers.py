@@ -202,7 +202,7 @@ class Checker:
         questions = ["all", seeks, *(java_question(leaf, kind) for leaf, kind, _ in leaves)]
         whole, sought, *pruned = self.java.ask(data, questions)
         assert whole == expected, "ORC Java"
-        assert sought == [expected[start] for start in starts], "ORC Java, sought"
+        assert sought == [expected[start] for start in starts], "ORC Java, after a seek"
         for (leaf, _, values), rows in zip(leaves, pruned, strict=True):
             self._check_pruned("ORC Java", leaf, rows, expected, matching(leaf, values))
 

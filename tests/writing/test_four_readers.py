@@ -124,8 +124,9 @@ def of_pyarrow(rng: np.random.Generator, rows: int) -> pa.Table:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pyspark leaves sockets open
 def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
-    """Rewrites patch positions, add bloom filters to files of pyarrow, and copy stripes. Each reader reads the new file
-    as a whole, from row groups, and with predicates. Spark also reads it with pushed filters."""
+    """The rewrites of this test do not encode rows again. They patch positions, add bloom filters, or copy stripes.
+    Each reader reads the new files as a whole, from row groups, and with predicates. Spark also reads the new files of
+    pyarrow's sources with pushed filters."""
     checker = Checker(orc_java)
     for seed, how in enumerate(PATCHED):
         rng = np.random.default_rng([17, seed])

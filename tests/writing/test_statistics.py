@@ -1,4 +1,4 @@
-"""Statistics and positions follow decision 0041. ``ReferenceFile`` decodes them from the bytes of the file without code
+"""Statistics and positions in written files follow decision 0041. ``ReferenceFile`` reads these files, and uses no code
 of orcidx."""
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def test_nan_and_zeros(width):
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_negative_milliseconds_are_lowered_to_the_second(unit):
-    """ORC C++ divides negative milliseconds towards zero. So the minimum is lowered to a full second. The maximum is
-    not changed."""
+    """ORC C++ divides negative milliseconds towards zero, so it would take the minimum for a later time. Therefore the
+    writer lowers the minimum to a full second. The maximum is not changed."""
     per = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
     message = entries(pa.array([-1500 * per, -2100 * per], pa.int64()).cast(pa.timestamp(unit)))[0]
     inner = typed(message, 9)

@@ -17,7 +17,7 @@ def test_calls_of_one_row(tmp_path: Path) -> None:
     """A file of one row takes at most 240 calls. An earlier version made 719 calls, because it wrote each stream
     separately, decoded unused statistics, and described the schema for each file."""
     table = pa.table({"k": [1], "v": ["a"], "x": [1.5]})
-    orcidx.write_table(table, tmp_path / "first.orc")  # for the work that a process does only once
+    orcidx.write_table(table, tmp_path / "first.orc")  # a warm-up that is not counted
     assert python_calls(lambda: orcidx.write_table(table, tmp_path / "second.orc"), own=True) <= 240
     assert orcidx.read_table(tmp_path / "second.orc") == table
 
