@@ -14,7 +14,7 @@ query takes twice as long as with Parquet. Sources:
 
 ``--profile`` shows three parts of the time of ``orcidx``. "ours" is the time of its scans, which run once more without
 an engine. "engine" is the time of ``memory``. "hand-over" is the rest. ``--cpu`` measures the processor time of all
-threads, for a busy machine. With it, a reader that leaves a core idle seems faster than it is.
+threads, for a busy machine. With ``--cpu``, a reader that leaves a core idle seems faster than it is.
 """
 
 from __future__ import annotations

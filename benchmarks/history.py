@@ -48,7 +48,7 @@ def make_neutral(path: Path, environment: str) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", default=USUAL, help=f"benchmarks whose names match (default {USUAL})")
+    parser.add_argument("--bench", default=USUAL, help=f"run benchmarks whose names match this regex (default {USUAL})")
     parser.add_argument("--repeat", type=int, default=3, help="samples of each time (default 3)")
     given = parser.parse_args()
     name = f"{os.cpu_count()}-core"

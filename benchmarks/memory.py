@@ -1,7 +1,7 @@
 """Measures the memory that a scan of one large stripe takes. The stripe has 512 MiB of compressed data, 10 columns of
 numbers and strings, and blocks of 256 KiB.
 
-    python benchmarks/memory.py                  # one thread; the peak in addition to orcidx and pyarrow themselves
+    python benchmarks/memory.py                  # one thread; prints the peak above the memory after the imports
     python benchmarks/memory.py --mebibytes 64   # a smaller stripe; the peak should be about the same
     python benchmarks/memory.py --remote         # with a remote reader, which fetches byte ranges ahead
 

@@ -175,7 +175,7 @@ def builds(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
                 loaded = values
             java.build(kind, data_type, options, given.warm)
             theirs, java_body = java.build(kind, data_type, options, given.repeat)
-            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # the order is not fixed
+            equal = java_body == body if kind != "bitmap" else len(java_body) == len(body)  # Java's order varies
         yield Row(f"build {name}", took, theirs, equal, given.build_rows)
 
 
@@ -280,7 +280,7 @@ def scans(given: argparse.Namespace, java: Java | None) -> Iterator[Row]:
 
 
 def by_rust(folder: Path) -> tuple[Time, tuple[int, int]]:
-    """Runs the same scan with pypaimon-rust, only once, because it is slow with deletions."""
+    """Scans the table with pypaimon-rust, only once, because pypaimon-rust is slow with deletions."""
     from pypaimon_rust.datafusion import PaimonCatalog
 
     catalog = PaimonCatalog({"warehouse": str(folder.parent.parent)})
@@ -339,7 +339,10 @@ def main() -> int:
         if java is not None:
             java.session.stop()
     if not found:
-        raise SystemExit("no row has that name")
+        excluded = "" if given.java else ", or leave out --no-java, which excludes the scans"
+        raise SystemExit(
+            f"nothing was measured: no row has a name that contains {given.only!r}; change --only{excluded}"
+        )
     slower = [row.name for row in found if row.java and row.ours.cpu > 1.5 * row.java.cpu]
     print(f"\n{len(found)} rows; slower than Java by more than half: {', '.join(slower) or 'none'}")
     return 0 if all(row.equal for row in found) else 1

@@ -124,7 +124,7 @@ def check(asked: dict[str, Any], found: dict[str, Any]) -> None:
     first = next(iter(frames.values()))
     for name, frame in frames.items():
         if not first.equals(frame):
-            raise SystemExit(f"{name}: other values for {asked}")
+            raise SystemExit(f"{name} returns other rows than {next(iter(frames))} for the read {asked}")
 
 
 def main() -> None:

@@ -325,7 +325,7 @@ def main() -> None:
     if not given.only_data:
         load = os.getloadavg()[0]
         told = f"medians of {given.pairs} pairs, {given.master}, pyspark {spark.version}, load average {load:.1f}"
-        sys.stdout.write(f"{told}\n{'good' if good else 'below the mark'}\n")
+        sys.stdout.write(f"{told}\n{'good' if good else 'a ratio is too low'}\n")
     spark.stop()
     sys.exit(0 if good else 1)
 

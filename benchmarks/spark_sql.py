@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.2)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--queries", default=",".join(map(str, range(1, 23))))
-    parser.add_argument("--layouts", default="with,without", help="indexes")
+    parser.add_argument("--layouts", default="with,without", help="layouts to measure: with indexes, without indexes")
     parser.add_argument("--cpu", action="store_true", help="processor time instead of elapsed time")
     parser.add_argument("--only-data", action="store_true", help="only write and index missing data in --folder")
     parser.add_argument("--folder", type=Path, help="the folder of the data; missing data is written there")
@@ -122,7 +122,7 @@ def main() -> None:
             numbers = [int(one) for one in given.queries.split(",")]
             good &= measured(spark, places[layout], numbers, given.pairs, clock)
     told = f"medians of {given.pairs} rounds, pyspark {spark.version}, load average {os.getloadavg()[0]:.1f}"
-    sys.stdout.write(f"{told}\n{'good' if good else 'below the mark'}\n")
+    sys.stdout.write(f"{told}\n{'good' if good else 'a ratio is too low'}\n")
     spark.stop()
     sys.exit(0 if good else 1)
 

@@ -5,8 +5,8 @@
 HDFS is a namenode and a datanode in a separate JVM. s3a is moto on this machine. ``.ci/fetch-hadoop`` fetches the jars.
 Each round runs Spark's reader, ``orcidx.spark.read`` and a session of ``orcidx.spark.enable``. Their order changes from
 round to round. ``lookup`` reads all columns of one key of a column with a bloom filter. ``nothing falls`` counts rows
-by a condition on a column without an index, so no file is skipped. Each round has another value. The answers are
-compared. A ratio is the median of the ratios of the rounds.
+by a condition on a column without an index, so no file is skipped. The condition of each round has another value. The
+answers are compared. A ratio is the median of the ratios of the rounds.
 
 ``many`` measures the time to make the DataFrame of ``--files`` (20,000) small partitioned files of this machine, if no
 file is skipped. With ``--wait``, measuring begins when this file exists.

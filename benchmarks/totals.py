@@ -210,7 +210,7 @@ took, cpu = time.perf_counter() - began, time.process_time() - worked
 print(f"{{len(listing):,}} files, {{len(left)}} left, "
       f"{{took:.2f}} s, {{cpu:.2f}} of processor, {{memory()[0] - held}} MiB")
 """
-"""Runs in a separate process, so that the peak of memory is the peak of the plan. Needs Linux."""
+"""This script runs in a separate process, so that its peak of memory is the peak of the plan. It needs Linux."""
 
 
 def best(call: Callable[[], object], rounds: int) -> tuple[float, object]:
