@@ -70,7 +70,8 @@ class OrcidxError(Exception):
         self.offset = offset
 
     def at(self, **places: Any) -> OrcidxError:
-        """Sets attributes of an error. An attribute that is not None is kept, because it gives the place more exactly.
+        """Sets attributes of an error. An attribute that is already set is kept, because code nearer to the cause has
+        set it.
 
         Parameters
         ----------

@@ -163,7 +163,8 @@ def _summary(text: str, *, with_none: bool = True) -> str:
 
 
 def _filled(text: str) -> str:
-    """The text in lines that are not too long. ``textwrap`` takes as long as everything else in this module."""
+    """The text in lines that are not too long. ``textwrap`` is not used, because it would take as long as everything
+    else in this module."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + len(word) >= LINE:

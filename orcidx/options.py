@@ -115,10 +115,10 @@ class RequestOptions:
     a condition, several stripes are read at the same time if a batch of each fits."""
     merge_gap: int | None = None
     """Ranges with a gap of less than this many bytes are fetched together. If a number is given, larger gaps are never
-    fetched. A scan then makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for
-    remote files. With None, some larger gaps of remote files are fetched, too, the smallest gaps first. A scan with a
-    predicate or a selection fetches gaps until a stripe takes at most four requests. Any other scan fetches gaps until
-    two requests are left, but at most 4 MiB of gaps."""
+    fetched, so a scan makes more requests and reads fewer bytes than with None. None means 8 KiB for local files and
+    1 MiB for remote files. With None, some larger gaps of remote files are fetched, too, the smallest gaps first. A
+    scan with a predicate or a selection fetches gaps until a stripe takes at most four requests. Any other scan fetches
+    gaps until two requests are left, but at most 4 MiB of gaps."""
     merge_size: int | None = None
     """Largest merged range in bytes. None means 8 MiB for local files and 16 MiB for remote files (or half of
     ``io_bytes``, if this is less). If gaps are fetched to limit the number of requests, a range may have up to
@@ -138,12 +138,13 @@ class LimitOptions:
     """Largest number of decompressed bytes of each of these parts: the footer, the statistics of the stripes, the
     footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored
     bytes. It also limits the total number of characters in the names of all columns. The name of a column includes the
-    names of the structs that contain it. Beyond the limit, ``Unsupported`` is raised, and an index counts as
+    names of the structs that contain it. Beyond the limit, ``Unsupported`` is raised, except that an index counts as
     damaged."""
     metadata_items: int = 250_000
     """Largest number of items in a message of metadata (streams, encodings, statistics, key-value pairs), in the
     footers of the stripes that a scan reads, and in the row indexes of a stripe. The limit is at least one for each 4
-    bytes of the file. Beyond the limit, the same happens as for ``metadata_bytes``."""
+    bytes of the file. Beyond the limit, ``Unsupported`` is raised, except that an index counts as
+    damaged."""
     metadata_columns: int = 10_000
     """Largest number of columns, including nested columns. The limit is at least one for each 100 bytes of the file.
     Beyond the limit, ``Unsupported`` is raised."""

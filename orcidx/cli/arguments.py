@@ -159,7 +159,8 @@ def scan_from(
 def _one_directory(sources: Sequence[str]) -> str:
     if len(sources) != 1:
         raise InvalidQuery(
-            "--fresh catalog reads the catalog of one directory, but several directories are given; use --fresh listing"
+            f"--fresh catalog reads the catalog of one directory, but {len(sources)} names are given; use --fresh "
+            "listing"
         )
     return sources[0]
 

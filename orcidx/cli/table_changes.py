@@ -32,7 +32,7 @@ _OPTIONS = (
     click.option(
         "--identifier", type=click.IntRange(min=0), help="The number of this change among the changes of --commit-user."
     ),
-    click.option("--since", type=click.IntRange(min=0), help="The newest snapshot before the first attempt."),
+    click.option("--since", type=click.IntRange(min=0), help="The newest snapshot before this change was first tried."),
     click.option(
         "--retries", type=click.IntRange(min=0), help="How often to retry after a conflict with another commit."
     ),

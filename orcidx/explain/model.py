@@ -138,10 +138,11 @@ class UnlistedFiles:
         files = "their files" if self.files is None else counted(self.files, "file")
         if self.files is not None and self.rows is not None:
             files += f" of {counted(self.rows, 'row')}"
-        lost = "" if self.files is not None and self.rows is not None else ", and the counts above lack some of these"
+        known = self.files is not None and self.rows is not None
+        lost = "" if known else ", and the counts above lack some of these files or their rows"
         text = (
             f"{counted(self.manifests, 'manifest')} with {files} {'was' if self.manifests == 1 else 'were'} not read, "
-            f"because the condition rules out the range of partitions{lost}"
+            f"because the condition rules out all partitions of these files{lost}"
         )
         return Note("partition range", "off", text)
 

@@ -73,12 +73,15 @@ def convert(
     of their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change
     them. ``notes`` names the columns that stay text for this reason.
 
-    Raises ``InvalidQuery`` for unknown suffixes and for a target that exists. Raises ``CorruptFile`` for a source that
-    cannot be read as its format. Raises ``Unsupported`` for types that the other format does not have.
+    Raises ``InvalidQuery`` for unknown suffixes and formats, and for a target that exists. Raises ``CorruptFile`` for a
+    source that cannot be read as its format. Raises ``Unsupported`` for types that the other format does not have.
     """
     taken = describe_source(source, storage_options=storage_options)
     made = describe_target(target, storage_options=storage_options)
-    formats = _format(taken.name, source_format), _format(made.name, target_format)
+    formats = (
+        _format(taken.name, source_format, "source_format= (--from)"),
+        _format(made.name, target_format, "target_format= (--to)"),
+    )
     if "orc" not in formats:
         raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; use pyarrow to convert between other formats")
     if write_options and formats[1] != "orc":
@@ -122,14 +125,14 @@ def _kept_note(name: str) -> str:
     return f"column {name!r} stays text, because another type would change a value; give a type by schema= (--schema)"
 
 
-def _format(name: str, given: str | None) -> str:
+def _format(name: str, given: str | None, argument: str) -> str:
     suffix = (given or name.rpartition(".")[2]).lower()
-    if suffix not in _FORMATS:
-        known = ", ".join(f".{one}" for one in _FORMATS)
-        raise InvalidQuery(
-            f"{name}: the suffix belongs to no known format ({known}); name the format with --from or --to"
-        )
-    return _FORMATS[suffix]
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
+    if given:
+        raise InvalidQuery(f"{argument} is {given!r}, but must be one of {', '.join(_FORMATS)}")
+    known = ", ".join(f".{one}" for one in _FORMATS)
+    raise InvalidQuery(f"{name}: the suffix belongs to no known format ({known}); give the format by {argument}")
 
 
 class _Counted:

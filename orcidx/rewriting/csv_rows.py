@@ -82,7 +82,7 @@ class _CsvFile:
             again: pa.Schema = self.numbers(given).schema
             if again.names == found.names:
                 return again
-            self._parse.ignore_empty_lines = True  # an empty line before the names would count as the names
+            self._parse.ignore_empty_lines = True  # an empty line before the header line would be read as the header
         return found
 
     def numbers(self, types: Mapping[str, pa.DataType]) -> pyarrow.csv.CSVStreamingReader:

@@ -284,7 +284,7 @@ class _FileSizes:
         self._expected = expected
 
     def is_full(self, part: _Partition) -> bool:
-        """Whether the open file of a partition has reached the wanted size and must be finished."""
+        """Whether the open file of a partition has reached its target size and must be finished."""
         return part.seen.rows >= self._target_rows(part) or _bytes_of(part) >= self._file_bytes
 
     def room(self, part: _Partition) -> int:

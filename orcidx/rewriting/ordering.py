@@ -63,9 +63,13 @@ class Order:
         return (*(key.name for key in self.keys), *self.cluster_by)
 
     def check_names(self, names: Sequence[str]) -> None:
+        argument = "cluster_by" if self.cluster_by else "sort_by"
         for name in self.columns:
-            if list(names).count(name) != 1:
-                raise InvalidQuery(f"there is no column {name!r} to sort by; the columns are {', '.join(names)}")
+            count = list(names).count(name)
+            if count == 0:
+                raise InvalidQuery(f"{argument}: there is no column {name!r}; the columns are {', '.join(names)}")
+            if count > 1:
+                raise InvalidQuery(f"{argument}: {count} columns have the name {name!r}; rename all but one of them")
 
     def apply(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Callable[[], pa.Table]

@@ -210,8 +210,8 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             if nulls:
                 raise Unsupported(
                     "the union has nulls, but unions in Arrow have no nulls, so they would become nulls of the first "
-                    "variant. To keep the nulls, rewrite without an order and with the same row group length, or leave "
-                    "the column out by schema=",
+                    "variant. To keep the nulls, rewrite without sort_by= and cluster_by=, and with the same number of "
+                    "rows in a row group. Or leave the column out by schema=",
                     file=one.name,
                     column=node.dotted,
                 )

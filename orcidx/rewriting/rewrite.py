@@ -225,7 +225,7 @@ def _request(
     schema: pa.Schema | None,
 ) -> RewriteRequest:
     if wrong := sorted(_NOT_FOR_REWRITE & options.keys()):
-        raise InvalidQuery(f"{wrong[0]} is not an option of rewrite; use bloom_filters")
+        raise InvalidQuery(f"{wrong[0]} is not an option of rewrite; use bloom_filters=")
     if isinstance(bloom_filters, str):
         raise InvalidQuery(f"bloom_filters must be a list of names or column ids, but is {bloom_filters!r}")
     given = {name: value for name, value in options.items() if value is not None}

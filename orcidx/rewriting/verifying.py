@@ -62,7 +62,7 @@ def verify_patched(
                 f"rows in {len(digests)} stripes were written",
             )
         if str(reader.root) != str(inputs[0].reader.root):
-            raise _wrong(name, f"it has the type {reader.root}")
+            raise _wrong(name, f"it has the type {reader.root} instead of {inputs[0].reader.root}")
         sources = [(one.reader, stripe) for one in inputs for stripe in one.stripes]
         for number, (digest, (source, stripe)) in enumerate(zip(digests, sources, strict=True)):
             if isinstance(digest, int):

@@ -66,7 +66,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
 
     if pushdown and not hasattr(DataSourceReader, "pushFilters"):
         raise Unsupported(
-            "only Spark 4.1 and later pass filters to a data source: leave out pushdown, and give the option 'where'"
+            "only Spark 4.1 and later pass filters to a data source: leave out pushdown=, and give the option 'where'"
         )
     facts = facts_of(spark)
     session = {

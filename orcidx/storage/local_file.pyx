@@ -1,9 +1,9 @@
 """Reads local files piece by piece without calling Python.
 
-A column of doubles is read in pieces of half a megabyte, each of which takes some tens of microseconds. A read through
-``LocalReader``, with its checks and counters in Python, takes a tenth longer. ``LocalReader`` opens and closes the
-file, and raises the errors. After any failure here, such as a short read or a changed file, the caller reads through
-``LocalReader``."""
+A column of doubles is read in pieces of half a megabyte, each of which takes some tens of microseconds here. A read
+through ``LocalReader``, with its checks and counters in Python, takes a tenth longer. ``LocalReader`` opens and closes
+the file, and raises the errors. After any failure here, such as a short read or a changed file, the caller reads
+through ``LocalReader``."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t

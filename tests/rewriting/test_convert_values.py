@@ -75,6 +75,14 @@ def test_csv_with_a_schema_and_notes(tmp_path):
         convert(tmp_path / "a.orc", tmp_path / "b.csv", schema=schema)
 
 
+def test_unknown_formats(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(InvalidQuery, match=r"suffix belongs to no known format .*give the format by target_format="):
+        convert(tmp_path / "a.csv", tmp_path / "a.xlsx")
+    with pytest.raises(InvalidQuery, match=r"source_format= \(--from\) is 'exel', but must be one of orc, parquet"):
+        convert(tmp_path / "a.csv", tmp_path / "a.orc", source_format="exel")
+
+
 def test_a_nan_of_csv_is_no_null(tmp_path):
     found = from_csv(tmp_path, "a,b\n1.5,x\nnan,\n,NA\n")
     assert str(found["a"].to_pylist()) == "[1.5, nan, None]"

@@ -243,6 +243,8 @@ def test_bad_input(tmp_path):
     same_names = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["k", "k"])
     with pytest.raises(InvalidQuery, match="2 columns have the name 'k'"):
         orcidx.write_dataset(same_names, tmp_path / "d", partition_by="k")
+    with pytest.raises(InvalidQuery, match="leaves no column for the files"):
+        orcidx.write_dataset(pa.table({"k": ["a"]}), tmp_path / "d", partition_by="k")
     with pytest.raises(InvalidQuery, match="read back as null"):
         orcidx.write_dataset(pa.table({"k": [""], "v": [1]}), tmp_path / "d", partition_by="k")
     late = pa.table({"k": ["a", "b"], "at": pa.array([0, -500], pa.timestamp("ms"))})

@@ -112,11 +112,11 @@ def rewrite(
     sort_by, cluster_by, bloom_filters
         As for ``orcidx.rewrite``.
     target_bytes
-        The wanted size of merged files in bytes.
+        The target size of merged files in bytes.
     keep_old
-        How long the replaced files are kept, in seconds or as a timedelta. Running queries can then finish. While the
-        files are kept, readers other than orcidx see rows twice, and a new call raises an error. After that time, the
-        next call or ``recover`` deletes the files.
+        How long the replaced files are kept, in seconds or as a timedelta. This gives running queries time to finish.
+        While the files are kept, readers other than orcidx see rows twice, and a new call raises an error. After that
+        time, the next call or ``recover`` deletes the files.
     dry_run
         Report what would be done, and write nothing.
     progress

@@ -93,7 +93,8 @@ def rewrite_file_index(
     Returns
     -------
     paimon.Changed
-        The snapshot, and the files of the change.
+        ``snapshot_id`` is the new snapshot, or None if there was nothing to do, or with ``dry_run``. ``files`` has the
+        names of the data files by their outcome, such as ``done`` for files that got indexes.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def delete(
 
     Deletes exactly the rows that ``read`` with this ``where`` returns. As in ``read``, Spark analyses a text, and times
     without a zone are in the session's time zone. NaN is the largest number, and names are compared by the session's
-    case rule. After a conflict only new files are searched.
+    case rule. Each file is scanned at most once, even if the commit is tried several times.
 
     Parameters
     ----------
@@ -159,7 +160,8 @@ def delete(
     Returns
     -------
     paimon.Changed
-        The snapshot, and the files of the change.
+        ``snapshot_id`` is the new snapshot, or None if no row matches, or with ``dry_run``. ``files`` has the names of
+        the data files that contain the deleted rows.
 
     Raises
     ------
@@ -222,7 +224,8 @@ def append(
     Returns
     -------
     paimon.Changed
-        The snapshot, and the files of the change.
+        ``snapshot_id`` is the new snapshot, or None if there was nothing to append. ``files`` has the names of the new
+        data files.
 
     Raises
     ------

@@ -64,8 +64,8 @@ def check_way(file: OpenFile, request: ScanRequest) -> None:
     if way != request.match and names[: len(wanted)] != wanted[: len(names)]:
         raise Unsupported(
             f"Spark finds the columns of this file by {way}, because {'all' if by_position else 'not all'} of their "
-            f"names begin with _col, but orcidx's tasks find the columns of all files by {request.match}: read these "
-            "files with Spark, without limit, top and engine",
+            f"names begin with _col, but orcidx's tasks find the columns of all files by {request.match}: leave out "
+            "limit=, top= and engine=, so that Spark reads these files",
             file=file.scan.reader.name,
         )
 

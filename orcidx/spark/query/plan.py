@@ -121,11 +121,11 @@ def _begin_orc(query: Query) -> Plan:
     if query.snapshot_id is not None or query.jvm_zone is not None:
         raise InvalidQuery("snapshot_id and jvm_zone are only for Paimon tables, but this path has ORC files")
     if query.other_values is not None:
-        raise InvalidQuery(f"{query.other_values}: reset this setting, or leave out limit, top and engine")
+        raise InvalidQuery(f"{query.other_values}: reset this setting, or leave out limit=, top= and engine=")
     if name := next(iter(with_defaults(query.schema)), None):
         raise InvalidQuery(
             f"the column {name!r} has a DEFAULT. If a file lacks the column, Spark uses the DEFAULT, but orcidx's "
-            "tasks do not: leave out limit, top and engine, or remove the DEFAULT from the schema",
+            "tasks do not: leave out limit=, top= and engine=, or remove the DEFAULT from the schema",
             column=name,
         )
     found = list_sources(query.reached, storage_options=with_secrets(query.storage_options))

@@ -130,7 +130,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None or settings:
-            raise InvalidQuery("a Spark session is already running: stop it first, or leave out master and settings")
+            raise InvalidQuery("a Spark session is already running: stop it first, or leave out master= and settings=")
         return active
     if problem := java_problem():
         raise Unsupported(problem)
