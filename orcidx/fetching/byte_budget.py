@@ -50,5 +50,5 @@ class Share:
         return None
 
     def close(self) -> None:
-        """Returns the bytes that the stripe held."""
+        """Ends the share. Other stripes may then use the bytes that the stripe held."""
         self.budget.shares.remove(self)

@@ -11,7 +11,7 @@ functions stop before the first run of another kind, which ``int_rle`` then deco
 of five values, because an accidental repetition of three values ends a run. For such data a branch for each kind of run
 takes longer than decoding the values. So the same instructions decode short repeats, short literals and repeats of a
 small value. These instructions shift one word of 64 bits by the position of each value in it. The values of a
-repetition are all at the same position. This takes 9 ns a run instead of 35 ns.
+repetition are all at the same position. Decoding takes 9 ns a run in this way, and 35 ns with a branch for each kind.
 """
 
 import os

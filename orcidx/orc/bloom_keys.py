@@ -52,8 +52,8 @@ _NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DAT
 """Types whose values writers hash as 64-bit numbers. A value that is too large for its type wraps around when it is
 read, but its hash does not."""
 
-# The C++ writer hashes CHAR values with the wrong length. It packs BYTE values in place before it hashes them, so the
-# hashes of the first eighth of every batch are wrong (observed in 2.3.1).
+# The C++ writer hashes CHAR values with the wrong length. It packs BYTE values in place before it hashes them. The
+# packed bytes overwrite the first eighth of every batch, so the hashes of these values are wrong (observed in 2.3.1).
 _WRONG_IN_CPP = frozenset({TypeKind.CHAR, TypeKind.BYTE})
 _FIRST_BAD_VERSION, _LAST_BAD_VERSION = (1, 6, 0), (1, 6, 11)
 _ALSO_BAD_VERSION = (1, 7, 0)

@@ -1,9 +1,9 @@
 """Decodes byte run-length encoding, booleans in that encoding, and raw bytes.
 
 A byte run is a header byte and its data. A header of 0..127 repeats the next byte ``header + 3`` times. A header of
-128..255 is followed by ``256 - header`` literal bytes. Booleans are bits, most significant first, that are packed into
-such bytes. The last byte is padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is
-reversed.
+128..255 is followed by ``256 - header`` literal bytes. Booleans are packed into bytes, with the first value in the most
+significant bit, and these bytes are run-length encoded. The last byte is padded with zeros. Arrow bitmaps have the
+first value in the least significant bit, so the bits of every byte are reversed.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t

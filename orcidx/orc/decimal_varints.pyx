@@ -1,9 +1,9 @@
 """Decodes varints of decimals: the zigzag codes of unscaled numbers, to 64 or 128 bits.
 
-The ends of all values in a block of 64 bytes are found together. Otherwise each value would have to wait for the end of
-the previous value. Then four values are loaded, cut at their ends and widened together. If all values of a block have 1
-or 2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8 bytes are decoded one by
-one.
+First the ends of all values in a block of 64 bytes are found together. Otherwise each value would have to wait for the
+end of the previous value. After that, four values at a time are loaded, cut at their ends and widened together. If
+all values of a block have 1 or 2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8
+bytes are decoded one by one.
 """
 
 import os
@@ -228,7 +228,7 @@ cdef extern from *:
         four = _mm_popcnt_u64(stops);
         four = (four < left ? four : left) >> 2;
         if (!four) return 0;
-        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* not ends, before the last end */
+        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes that are not ends */
         gaps &= gaps >> 1;
         gaps &= gaps >> 2;
         if (gaps & gaps >> 4) return 0;                                 /* a value of more than 8 bytes */

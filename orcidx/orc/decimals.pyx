@@ -2,8 +2,8 @@
 
 Each value is a zigzag varint of the unscaled number, of up to 19 bytes. Its scale comes from another stream and may
 differ from the type's scale, because writers remove trailing zeros (HiveDecimal). Some writers keep these zeros. In
-their files a run of scales has only the type's scale. Then values are decoded directly to the output
-(``decimal_varints``), and the scales of the run are not decoded. Otherwise values are decoded a block at a time. If all
+their files a run of scales has only the type's scale. The values of such a run are decoded directly to the output
+(``decimal_varints``), and the scales of the run are not decoded. All other values are decoded a block at a time. If all
 values of a block are small and their scales are at most the type's scale, they are only multiplied and widened. All
 other values are rescaled in 128 bits with overflow checks.
 """

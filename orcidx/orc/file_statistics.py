@@ -36,7 +36,7 @@ def column_statistics(
     if stripe is None:
         if row_group is not None:
             raise InvalidQuery(
-                "row_group is given without a stripe, but row groups are numbered within their stripe; give stripe=, "
+                "row_group= is given without stripe=, but row groups are numbered within their stripe; give stripe=, "
                 "too"
             )
         raw = file_statistics(reader.tail, node)

@@ -21,7 +21,7 @@ _FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransa
 _NAME = r"(base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?)"
 _DIRECTORY = re.compile(_NAME)
 ACID_FOLDER = f"(^|/){_NAME}/[^/]*$"
-"""The pattern for the paths of files in directories with such names."""
+"""The pattern for the paths of files in base, delta and delete_delta directories."""
 
 
 def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:

@@ -20,7 +20,7 @@ cdef class IntRle:
     cdef uint64_t largest
     cdef bint wrapped  # a narrowed value did not fit into the narrower type
 
-    # Reads n values. A narrower type keeps the low bits, as in every other reader. Raises CorruptFile if the stream has
+    # Reads n values. A narrower type keeps the low bits, as in ORC Java and C++. Raises CorruptFile if the stream has
     # fewer values.
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
     cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 cdef enum:
     SPARE_VALUES = 8        # kernels may store whole vectors after the last value
-    # what a kernel returns instead of a size in bytes
+    # results of kernels that are not sizes in bytes
     NEED_MORE = 0
     LONG_VARINT = -1
     NO_PATCHES = -2

@@ -3,8 +3,8 @@ two operations on plain numbers.
 
 If a key is looked up in thousands of small files, most files are ruled out because the key is outside their range. The
 modules ``bounds`` and ``evidence`` use everything that statistics prove, and give reasons. But creating the arrays of
-these modules takes 0.2 ms. This module handles only the most common case, under the same conditions. If it cannot rule
-out a file, ``bounds`` and ``evidence`` examine the file.
+these modules takes 0.2 ms. This module handles only integers, and uses only statistics that these modules
+trust. If it cannot rule out a file, ``bounds`` and ``evidence`` examine the file.
 """
 
 from __future__ import annotations

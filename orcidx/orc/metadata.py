@@ -273,8 +273,8 @@ def unframe(
 ) -> bytes:
     """The bytes of a footer or an index stream, decompressed and without chunk headers.
 
-    ``most``: the largest size of the result in bytes. By default ``limits`` (or the default limits) determine it from
-    the number of stored bytes. Raises ``Unsupported`` if the result is larger.
+    ``most``: the largest size of the result in bytes. If it is None, it is computed from the number of stored bytes by
+    ``limits``, or by ``MetadataLimits()`` if ``limits`` is None. Raises ``Unsupported`` if the result is larger.
     """
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
@@ -293,10 +293,11 @@ def read_tail(
     """Reads and checks the tail. Makes one request of ``TAIL_REQUEST_BYTES`` bytes, and a second request if the footers
     are larger.
 
-    ``is_sound``: a function that returns True if the same types were checked before. They are then not checked again.
+    ``is_sound``: a function that returns True if the types in a footer were already checked, for example in another
+    file. They are then not checked again.
 
     Raises ``CorruptFile`` for bytes that violate the format. Raises ``Unsupported`` for codecs and types of later
-    versions, and for more metadata than ``limits`` (or the default limits) allow.
+    versions, and for more metadata than ``limits`` allow (``MetadataLimits()`` if ``limits`` is None).
     """
     with located(file=reader.name):
         last, size = reader.read_tail(TAIL_REQUEST_BYTES)

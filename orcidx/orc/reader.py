@@ -74,8 +74,8 @@ class OrcReader:
         self._footers: dict[int, StripeFooter] = {}
 
     def through(self, storage: RangeReader) -> OrcReader:
-        """The same tail, for reading the same version of the file through another reader. Footers of stripes are not
-        shared, so that an open file does not hold all footers that its scans have read."""
+        """An ``OrcReader`` with the same tail that reads the same version of the file from ``storage``. Footers of
+        stripes are not shared, so that an open file does not hold all footers that its scans have read."""
         _ = self.stripe_bounds  # computed before the copy, so that all copies share the result
         found = object.__new__(OrcReader)
         found.__dict__.update(self.__dict__, storage=storage, _footers={}, _listed=0)

@@ -44,7 +44,7 @@ __all__ = [
 
 
 UNCONFIRMED_GROUPS = 1 << 16
-"""The most row groups of a stripe whose row index was not read."""
+"""The most row groups that ``usual_bounds`` assumes in a stripe whose row index was not read."""
 
 
 def group_count(rows: int, stride: int) -> int:

@@ -192,7 +192,7 @@ cdef class StoredStream:
             data.release()
             room.release()
 
-    # --- directly to the destination ----------------------------------------------------------------------------------
+    # --- reading directly into the destination ------------------------------------------------------------------------
 
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil:
         # Reads up to n bytes of a stream that has no chunks.

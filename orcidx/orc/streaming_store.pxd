@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 cdef enum:
-    # Larger output bypasses the caches. This is the size of the second-level cache of most processors.
+    # Output of more bytes than this bypasses the caches. Most processors have a second-level cache of this size.
     STREAMING_BYTES = 1048576
 
 

@@ -1,8 +1,8 @@
 """Makes views of strings, in Arrow's format.
 
-A view has 16 bytes. The first four bytes are the length of the string. If the string has at most 12 bytes, these bytes
-follow. Otherwise the first four bytes of the string follow, then the number of the buffer that has the string, and the
-offset of the string in this buffer.
+A view has 16 bytes. The first four bytes are the length of the string. If the string has at most 12 bytes, all its
+bytes follow. Otherwise the first four bytes of the string follow, then the number of the buffer that has the string,
+and the offset of the string in this buffer.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

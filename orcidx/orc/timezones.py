@@ -61,12 +61,12 @@ transitions."""
 
 CALM_FROM, CALM_UNTIL = 2 * DAY_SECONDS, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970. Between these two times, all tables of time zones agree, except for
-the differences in ``Zone.shifts``. Each of the two times is two days away from times at which
-the tables may differ. Before 1970 the tables are guesses, and from 2037 on Java uses a rule."""
+the differences in ``Zone.shifts``. Each of the two times is two days away from times at which the
+tables may differ. Before 1970 the tables are guesses, and from 2037 on Java uses a rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
-"""A pattern for names of zones. A part of a name has at most 32 letters. Today no part has more than 20, and file
-systems fail at 256."""
+"""A pattern for names of zones. It allows 32 characters in each part of a name. Today no part has more than 20, and
+file systems do not allow 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 # The names in java.time.ZoneId.SHORT_IDS. Older JVMs wrote these names for the zones.

@@ -246,7 +246,7 @@ def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
 
 
 _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
-"""A type record without its kind. It is compared with types that have nothing but a kind."""
+"""The fields after the kind, in the record of a type that has nothing but a kind."""
 
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:

@@ -54,8 +54,8 @@ cdef inline Py_ssize_t keep_shorter(
 cdef Py_ssize_t try_thorough(
     Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
 ) except -1 nogil:
-    """Compresses the only chunk of a stream also at the thorough level. This is done only if the bytes represent so
-    many values that this level takes little time compared with encoding the values. An example is a column of long
+    """Compresses the only chunk of a stream once more, at the thorough level. This is done only if the bytes represent
+    so many values that this level takes little time compared with encoding the values. An example is a column of long
     repeats, whose runs take few bytes and are cut at the ends of row groups. Returns the number of bytes of the shorter
     result, which is in ``out``."""
     cdef uint8_t* packed

@@ -35,11 +35,12 @@ cdef class Compressor:
     bytes.
 
     For zstd, 0 in each of the following means the level's own value. ``min_match``: the shortest match in chunks of 64
-    KiB and more. ``window_log``: how far back matches are searched, as a power of two. ``hash_log``: how many places
-    are remembered, as a power of two. ``strategy``: the number of the strategy that selects matches.
+    KiB and more. ``window_log``: how far back matches are searched for, as a power of two. ``hash_log``: how many
+    places are remembered, as a power of two. ``strategy``: the number of the strategy that selects matches.
 
-    Streams may also try other compressors. ``faster``: a lower level. ``narrow``: that level with a smaller window.
-    ``for_numbers``: for streams of integers. ``thorough``: a higher level, for a short stream of many values."""
+    Streams may also try other compressors. ``faster``: a lower level. ``narrow``: the level of ``faster`` with a
+    smaller window. ``for_numbers``: for streams of integers. ``thorough``: a higher level, for a short stream of many
+    values."""
 
     def __cinit__(
         self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, int strategy=0,

@@ -42,7 +42,7 @@ cdef extern from *:
         return i + 1;
     }
 
-    /* The same for a number of two words. */
+    /* Does the same as decimal_varint for a number of two words. Stores no bytes after the varint. */
     static inline int decimal_wide_varint(uint64_t low, uint64_t high, uint8_t* p) {
         int i = 0;
         while (high || low >= 0x80) {

@@ -23,8 +23,8 @@ from orcidx.threads.tasks import Pool
 __all__ = ["Lanes", "SplitRows", "split_rows"]
 
 LARGE_DICTIONARY = 4096
-"""With more entries, joining dictionaries takes more time than lanes save. Each lane looks up its texts, and the column
-looks them up again (decision 0041)."""
+"""The most entries of a dictionary for which lanes are used. With more entries, joining dictionaries takes more time
+than lanes save. Each lane looks up its texts, and the column looks them up again (decision 0041)."""
 
 _SLOW = frozenset(
     {

@@ -51,7 +51,8 @@ class WriterMemory:
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_LIMIT_BYTES:
             raise InvalidQuery(
-                f"max_memory must be a number of bytes of at least {LEAST_LIMIT_BYTES}, but is {limit!r}"
+                f"the limit of memory (max_memory= or WriterMemory) must be an integer of at least {LEAST_LIMIT_BYTES} "
+                f"bytes, but is {limit!r}"
             )
         self.limit = limit
         # The keys are the identities of writers. Each change of the dict is atomic, so other threads never see a

@@ -61,7 +61,7 @@ class WriteOptions:
     bloom_filter_fpp: float = 0.01
     """The share of absent values for which a bloom filter gives a false positive."""
     use_threads: bool = True
-    """Encodes columns in parallel. The written bytes are the same."""
+    """Encodes columns in parallel. The file has the same bytes as without threads."""
     metadata: Mapping[str, bytes | str] = field(default_factory=dict, hash=False)
     """User metadata of the file."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -78,9 +78,9 @@ class WriteOptions:
     """Writes types as Spark does: timestamps without a zone as bigint marked timestamp_ntz, and timestamps with a zone
     as timestamp in UTC."""
     batch_size: int | None = None
-    """Ignored: pyarrow has this option for the rows that it copies at once."""
+    """Ignored. In pyarrow it is the number of rows that are copied at once."""
     compression_strategy: str | None = None
-    """Ignored: pyarrow has this option for the choice between speed and size. See ``compression_level``."""
+    """Ignored. In pyarrow it selects speed or size. Use ``compression_level`` instead."""
     padding_tolerance: float | None = None
     """Ignored, as in pyarrow: stripes are not padded."""
     file_version: str = "0.12"
@@ -121,14 +121,14 @@ class WriteOptions:
         columns = () if self.bloom_filter_columns is None else self.bloom_filter_columns
         object.__setattr__(self, "bloom_filter_columns", columns)
         if isinstance(columns, str | bytes) or not isinstance(columns, Collection):
-            raise InvalidQuery(f"bloom_filter_columns must be a list of names or column ids, but is {columns!r}")
+            raise InvalidQuery(f"bloom_filter_columns={columns!r} is not a list of names or column ids")
         for column in columns:
             if type(column) not in (str, int):
-                raise InvalidQuery(f"bloom_filter_columns: {column!r} is neither a name nor a column id")
+                raise InvalidQuery(f"bloom_filter_columns= has {column!r}, which is neither a name nor a column id")
         if columns and not self.row_index_stride:
             raise InvalidQuery(
-                "row_index_stride is 0, but bloom_filter_columns needs row groups, because each row group has its "
-                "own bloom filter; give a row_index_stride above 0, or no bloom_filter_columns"
+                "row_index_stride=0 writes no row groups, but bloom_filter_columns= needs them, because each row group "
+                "has its own bloom filter; give row_index_stride= above 0, or leave out bloom_filter_columns="
             )
         for name, kinds in (("metadata", (str, bytes)), ("types", (str,))):
             entries = getattr(self, name)
@@ -136,7 +136,7 @@ class WriteOptions:
                 raise InvalidQuery(f"{name}={entries!r} is not a mapping from names to values")
             for key, value in entries.items():
                 if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
-                    raise InvalidQuery(f"{name} must map names to text in UTF-8, but has {key!r}: {value!r}")
+                    raise InvalidQuery(f"{name}= must map names to text in UTF-8, but maps {key!r} to {value!r}")
 
     def override(self, **options: Unpack[WriteOptionsByName]) -> WriteOptions:
         """A copy with some options changed.

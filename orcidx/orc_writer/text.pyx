@@ -4,9 +4,10 @@ dictionary.
 A stripe of a string column begins with a dictionary. After 50,000 values, and at the end of the stripe, the sizes of
 both forms before compression are compared. The direct form has the bytes of all texts, and the bits of their lengths.
 The dictionary form has the distinct texts, and the bits of the entry numbers. The dictionary is kept if it has less
-than three quarters of the direct size. It is not kept if the texts are so short (2 bytes on average) that a codec
-compresses them better than the entry numbers. At the end of each row group, the dictionary is given up if more than 80
-% of the values are distinct. Statistics are (least, greatest, total bytes). For BINARY least and greatest are None.
+than three quarters of the direct size. But no dictionary is kept if the texts are so short (at most 2 bytes on
+average) that a codec compresses them better than the entry numbers. At the end of each row group, the dictionary is
+given up if more than 80 % of the values are distinct. Statistics are (least, greatest, total bytes). For BINARY least
+and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t

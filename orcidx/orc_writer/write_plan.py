@@ -24,7 +24,8 @@ KEPT_PLANS = 8
 """The maximum number of plans that are kept. A job that writes data files, changelogs and indexes uses a few schemas by
 turns."""
 MOST_KEPT_COLUMNS = 1000
-"""The plan of a file with more columns is not kept. Its description would take more than a megabyte of memory."""
+"""The most columns of a file whose plan is kept. The plan of a file with more columns would take more than a megabyte
+of memory."""
 
 
 @dataclass(frozen=True)

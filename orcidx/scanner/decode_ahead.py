@@ -155,7 +155,9 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # ends decoding ahead; otherwise the following spans would also be read twice
+            # These spans are dropped, and the caller reads their rows again. Nothing more is decoded ahead, so that the
+            # rows of the following spans are not decoded twice, too.
+            self._most = 0
             self._spans.extend(parts)
             self.drop()
             return None

@@ -46,8 +46,8 @@ _STREAMING_INTEGERS = integers_use_streaming()
 
 
 class Integers(KeepsWhileDecoding):
-    """Reads SHORT, INT and LONG from a signed run-length stream. Values wrap around to the width of the type, as in all
-    other readers."""
+    """Reads SHORT, INT and LONG from a signed run-length stream. Values wrap around to the width of the type, as in ORC
+    Java and C++."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
