@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from test_layers import graph, short
+from test_layers import forget_trees, graph, nodes_of, short, tree_of  # noqa: F401 (pytest uses the fixture)
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
@@ -155,7 +155,7 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int
 
 def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yields name, lines and positional parameters (without self) of each function of a Python module."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = [a.arg for a in node.args.posonlyargs + node.args.args]
             yield node.name, lines_of(node), len([name for name in given if name not in ("self", "cls")])
@@ -211,7 +211,7 @@ def lengths() -> Iterator[tuple[str, int, int]]:
             continue
         for name, lines, _ in python_functions(path):
             yield f"{module}.{name}", lines, FUNCTION_LINES
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 yield f"{module}.{node.name}", lines_of(node), CLASS_LINES
 
@@ -262,7 +262,7 @@ def test_classes_are_one_thing() -> None:
         if len(methods) > METHODS
     }
     for path in sources(".py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
                 size = len(fields_of(node)), len({name for name in methods if not re.fullmatch("__.*__", name)})
@@ -321,7 +321,7 @@ def test_declarations_have_a_user() -> None:
 
 def test_modules_say_what_they_are() -> None:
     """Every module starts with a docstring, except an empty package file."""
-    trees = {path: ast.parse(path.read_text()) for path in sources(".py")}
+    trees = {path: tree_of(path) for path in sources(".py")}
     silent = [name_of(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     silent += [name_of(p) for p in sources(".pyx") if not re.match(r'(?:\s*#.*\n)*\s*r?"""', p.read_text())]
     assert not silent, silent
@@ -336,7 +336,7 @@ def test_no_blanket_except() -> None:
     """``except Exception`` (or wider) hides bugs, unless it raises again or keeps the error for a later raise."""
     wrong = []
     for path in sources(".py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ExceptHandler):
                 caught = ast.unparse(node.type) if node.type else "everything"
                 raises = any(isinstance(inner, ast.Raise) or _keeps(inner, node.name) for inner in ast.walk(node))
@@ -502,7 +502,7 @@ def test_processes_of_tests_import_what_is_installed() -> None:
     wrong = [
         f"{name_of(path)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1
         if ast.unparse(node.elts[0]) == "sys.executable" and ast.unparse(node.elts[1]) in ("'-c'", "'-m'")
     ]
@@ -536,7 +536,7 @@ def test_modules_that_documents_name_are_there() -> None:
 def anything_in(path: Path) -> int:
     """Returns the number of parameters and results of a module's public functions that are declared as Any."""
     count = 0
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             given = [a.annotation for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
             count += sum(isinstance(one, ast.Name) and one.id == "Any" for one in [*given, node.returns])
@@ -560,7 +560,7 @@ def public_names(path: Path) -> set[str]:
     if path.suffix == ".pyx":
         names = {match[1] for match in _CYTHON_NAME.finditer(path.read_text())}
     else:
-        body = ast.parse(path.read_text()).body
+        body = tree_of(path).body
         names = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {name for name in names if not name.startswith("_")}
 
@@ -568,7 +568,7 @@ def public_names(path: Path) -> set[str]:
 def aliases_of(path: Path) -> dict[str, str]:
     """Returns the definition of each public type alias of a Python module."""
     found = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call | ast.Name):
             targets: list[ast.expr] = node.targets
         elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
@@ -630,7 +630,7 @@ def constants_of(path: Path) -> set[str]:
     if path.suffix == ".pyx":
         return {name for match in _CYTHON_CONSTANTS.finditer(path.read_text()) for name in match[1].split(", ")}
     found = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
             names = target.elts if isinstance(target, ast.Tuple) else [target]
             found |= {one.id for one in names if isinstance(one, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]*", one.id)}
@@ -682,7 +682,7 @@ def test_a_constant_says_its_unit_and_meaning() -> None:
     for path in sources(".py"):
         lines = path.read_text().splitlines()
         told = False
-        for node in reversed(ast.parse(path.read_text()).body):
+        for node in reversed(tree_of(path).body):
             target = node.targets[0] if isinstance(node, ast.Assign) else None
             if not isinstance(target, ast.Name) or not is_number(node.value):
                 told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -711,7 +711,7 @@ def test_predicates_are_walked_in_one_place() -> None:
         f"{name_of(path)}:{node.lineno}"
         for path in sources(".py")
         if not (path.parent == PACKAGE / "predicate" and path.name in allowed)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("orcidx")
         for name in node.names
         if name.name in ("And", "Or", "_Many") or name.name == "nodes"

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "orcidx"
 
@@ -76,6 +79,26 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a Python file. ``forget_trees`` clears the cache, because the trees take much memory."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of ``tree_of(path)``."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    """Forgets the trees after the tests of a module."""
+    yield
+    tree_of.cache_clear()
+    nodes_of.cache_clear()
+
+
+@cache
 def imports(path: Path, *, for_types: bool = False) -> set[str]:
     """Returns the dotted names that a module imports at run time, anywhere in its text. ``for_types``: also the names
     that it imports only for types."""
@@ -86,15 +109,14 @@ def imports(path: Path, *, for_types: bool = False) -> set[str]:
             names |= {f"{package}.{member.split()[0]}" for member in members.split(",") if member.strip()}
             names |= {name.split()[0] for name in plain.split(",") if name.strip()}
         return names
-    tree = ast.parse(text)
     typing_only = {
         inner
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types
         for child in node.body
         for inner in ast.walk(child)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if node in typing_only:
             continue
         if isinstance(node, ast.Import):
@@ -118,7 +140,7 @@ def test_names_of_modules_are_whole_texts() -> None:
         f"{module}: {ast.unparse(node)}"
         for module, path in modules().items()
         if path.suffix == ".py"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
         if any(isinstance(one, ast.JoinedStr | ast.BinOp) for one in node.args)
     ]
