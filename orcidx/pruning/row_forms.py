@@ -21,7 +21,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 # A bitmap is converted to runs window by window. So a nearly full bitmap is never expanded to an array of all its rows.
 _WINDOW_ROWS = 1 << 20
-"""The number of rows of such a window. An array of them takes 8 MiB."""
+"""The number of rows of one window of a bitmap. An array of the row numbers of a window takes 8 MiB."""
 SHORT_RUN = 4
 """A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, the same as adding 4 rows from
 an array (decision 0113)."""
@@ -44,7 +44,7 @@ class RowForms:
     """An immutable set of rows, as runs or as a bitmap. The rows belong to a span of ``length`` rows, which are
     numbered from 0."""
 
-    # These facts are read so often that calls of properties would take noticeable time.
+    # These attributes are read so often that properties would take noticeable time.
     __slots__ = {
         "_bitmap": None,
         "_runs": None,

@@ -37,16 +37,16 @@ __all__ = ["DecodeAhead"]
 RESERVE_FACTOR = 2
 LEAST_RESERVED_BYTES = 1 << 18
 """A span reserves ``RESERVE_FACTOR`` times its expected bytes, but at least ``LEAST_RESERVED_BYTES``. Small spans get
-more, because the sizes of few rows vary more. If a span takes more than its reservation, it is read in order, and no
-further span of its stripe is decoded ahead."""
+more, because the sizes of few rows vary more. If a span takes more than its reservation, its columns are read one after
+the other, and no further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
 """If the last span has fewer values than this number, the caller decodes the span itself. Decoding so few values takes
 less than a millisecond."""
 
 CHUNK_BYTES = 4 << 20
-"""The largest part of the memory for decoding ahead that threads without a column may use for chunks. For texts, 2 MiB
-are 2 % slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
+"""The largest part of the memory for decoding ahead that threads without a column may use for chunks. For texts,
+2 MiB are 2 % slower than 4 MiB, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
 Cursors = Sequence[ColumnCursor]
 
@@ -155,7 +155,9 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # ends decoding ahead; otherwise the following spans would also be read twice
+            # The caller must read this span again. From now on nothing is decoded ahead, so that later spans are not
+            # read twice.
+            self._most = 0
             self._spans.extend(parts)
             self.drop()
             return None
@@ -199,7 +201,7 @@ class DecodeAhead:
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        urgent = kept is not None  # the caller waits for few columns, so the span starts before later spans
+        urgent = kept is not None  # kept rows are decoded before later spans, which are not needed yet
         span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks, urgent=urgent)
         self._spans.append(span)
         return span
