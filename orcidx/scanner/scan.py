@@ -307,9 +307,7 @@ class Scan(RequestNarrowing, ArrowStream):
             first stripe.
         """
         if self.top:
-            raise InvalidQuery(
-                "stripes() cannot read a scan with top=, because its rows may come from any stripe; leave out top="
-            )
+            raise InvalidQuery("stripes() does not support top=, as the rows may come from any stripe; leave out top=")
         left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
@@ -418,9 +416,7 @@ class Scan(RequestNarrowing, ArrowStream):
             The scan has a limit. A limit counts the rows of all tasks together.
         """
         if self.row_limit is not None:
-            raise InvalidQuery(
-                "a scan with a limit cannot be split, because tasks run independently; leave out limit= and top="
-            )
+            raise InvalidQuery("a scan with a limit cannot be split into independent tasks; leave out limit= and top=")
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
             parts = list(plan_parts(files, target_bytes))
