@@ -23,7 +23,8 @@ _UNIT_EXPONENT = 1126
 subnormal double."""
 
 _LOW_BITS = 27
-"""Bits of the lower part of a mantissa. ``bincount`` adds doubles. A sum of 2**26 such parts is exact in a double."""
+"""Bits of the lower part of a mantissa. ``bincount`` adds these parts as doubles. A sum of 2**26 parts is exact in a
+double."""
 
 _MOST_AT_ONCE = 1 << 24
 """Largest number of values that are added at once. Sums of fewer than 2**26 values are exact."""

@@ -110,7 +110,7 @@ def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
     names = (by,) if isinstance(by, str) else tuple(by)
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
-        raise InvalidQuery(f"by contains {wrong[0]!r:.100}, of type {type(wrong[0]).__name__}: give names of columns")
+        raise InvalidQuery(f"by= contains {wrong[0]!r:.100}, of type {type(wrong[0]).__name__}: give names of columns")
     return names
 
 

@@ -3,7 +3,7 @@ the other columns.
 
 The first step rules out most stripes. For a stripe that is ruled out, the second step is left out, so the other indexes
 are not decoded. A local file is read in each step. For a remote file, a second request would take longer than reading
-the additional bytes, so the request of the first step reads all indexes."""
+the bytes of the other indexes, so the request of the first step reads all indexes."""
 
 from __future__ import annotations
 

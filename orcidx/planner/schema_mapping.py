@@ -422,7 +422,8 @@ def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
         return pa.list_(computed_type(have.value_type, want.value_type))
     if types.is_timestamp(have) and types.is_timestamp(want):
         return pa.timestamp(have.unit, want.tz)
-    # If only the number of digits grows, the smaller type is kept. Results of a larger type may need too many digits.
+    # If only the number of digits grows, the smaller type is kept, because results of a larger type may need too many
+    # digits.
     if types.is_decimal(want) and types.is_integer(have) and want.scale == 0:
         return pa.int64()
     if types.is_decimal(want) and types.is_decimal(have) and want.scale == have.scale:

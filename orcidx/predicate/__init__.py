@@ -168,8 +168,8 @@ class Column(Values):
         return f"col({', '.join(map(repr, self._path))})"
 
     def is_in(self, values: Iterable[Any]) -> Leaf:
-        """SQL IN: whether the column equals one of the values. The result is also NULL where no value matches and one
-        of the values is None.
+        """SQL IN: whether the column equals one of the values. The result is NULL where the column is NULL. If one of
+        the values is None, the result is also NULL where no value matches.
 
         Parameters
         ----------

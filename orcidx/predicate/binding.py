@@ -365,7 +365,7 @@ class _Column:
         if self.domain in (Domain.INT, Domain.DECIMAL):
             return self.always(False)
         raise InvalidQuery(
-            f"{self._name} has the type {self.type}, which has no NaN; leave is_nan out", column=self._name
+            f"{self._name} has the type {self.type}, which has no NaN; leave out is_nan", column=self._name
         )
 
     def _compare(self, op: Op, point: Point) -> Bound:
@@ -429,8 +429,8 @@ class _Column:
     def _between(self) -> Bound:
         low, high = self.leaf.literals
         if low is None or high is None:
-            # SQL defines BETWEEN as x >= low AND x <= high. A comparison with NULL is NULL, so this BETWEEN is never
-            # TRUE. But its negation may be TRUE.
+            # SQL defines BETWEEN as x >= low AND x <= high. A comparison with NULL is NULL, so BETWEEN with a NULL end
+            # is never TRUE. But its negation may be TRUE.
             parts = [Leaf(self.leaf.path, op, (value,)) for op, value in ((Op.GE, low), (Op.LE, high))]
             halves = [replace(self, leaf=~part if self.leaf.negated else part).bind() for part in parts]
             return self.join(Op.BETWEEN, *halves)

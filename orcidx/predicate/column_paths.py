@@ -35,7 +35,7 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
 def resolve_asked(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bool) -> tuple[Path, pa.DataType]:
     """Like ``resolve_column``, for a column that a scan returns. If ``case_sensitive`` is False and the names of
     several columns differ only in case, the column with exactly the given name is returned. In a condition, the given
-    name is then ambiguous, because an index may have only one of the columns, and this may be another column."""
+    name is then ambiguous. An index may have only one of these columns, perhaps one with another spelling."""
     found = _find(list(path), pa.struct(schema), True)
     return resolve_column(path, schema, case_sensitive=case_sensitive) if found is None else found
 

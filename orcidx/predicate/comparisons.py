@@ -63,8 +63,8 @@ class Comparisons:
 
 
 def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: bool, right_floats: bool) -> pc.Expression:
-    """A comparison in which NaN is above every number. The added tests do not change the result where a side is null,
-    because NULL OR FALSE is NULL."""
+    """A comparison in which NaN is above every number. The added tests for NaN do not change the result where a side is
+    null, because NULL OR FALSE is NULL."""
     first, second = _is_nan(left, left_floats), _is_nan(right, right_floats)
     if op is Op.EQ:
         return (left == right) | (first & second)

@@ -29,7 +29,7 @@ ENABLED = True
 
 FEW_STRING_LITERALS = 4
 """The largest number of literals with which strings are compared one by one. Comparing with one literal takes 0.7 to
-1.1 ns a row. A lookup among any number of literals takes 16 ns (decision 0148)."""
+1.1 ns a row. A lookup among any number of literals takes 16 ns a row (decision 0148)."""
 
 _NOTHING = np.zeros(0, np.uint8)
 
@@ -66,8 +66,8 @@ def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | No
 _FAST = compares.is_within_fast()
 _RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
 """The types of integers that a compiled loop tests faster than NumPy. For 64-bit integers, a loop without AVX2 takes
-0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take 0.38 and 0.5 ns, and a loop with AVX2 takes
-0.25 ns."""
+0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons together take 0.38 ns (0.5 ns for doubles). A loop with
+AVX2 takes 0.25 ns."""
 
 
 def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:
@@ -147,7 +147,7 @@ def _match_parts(
 ) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)
-    else:  # searching the longest part first rules out most strings
+    else:  # searching for the longest part first rules out most strings
         compares.contains(offsets, content, max(middle, key=len), out)
     places = offsets[:-1] + np.int64(len(front))
     for part in middle:

@@ -4,7 +4,7 @@ pyarrow refuses arithmetic and comparisons of decimals in two cases. First, an o
 pyarrow converts the constant to a decimal type that is large enough for its value. But the conversion fails unless this
 type is large enough for every value of the integer type. Second, the type of a result would have more than 38
 digits. In the first case, this module replaces the constants by decimals. In the second case, it also converts the
-columns to decimals of up to 76 digits. Neither changes a value.
+columns to decimals of up to 76 digits. Neither conversion changes a value.
 """
 
 from __future__ import annotations

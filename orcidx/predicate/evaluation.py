@@ -418,7 +418,7 @@ def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
     try:
         return pc.match_substring_regex(values, pattern=like_regex(leaf.literals[0]))
     except pa.ArrowInvalid as error:
-        raise InvalidQuery(f"the LIKE pattern cannot be searched: {error}", column=leaf.column) from error
+        raise InvalidQuery(f"the LIKE pattern cannot be evaluated: {error}", column=leaf.column) from error
 
 
 _COMPARISONS = {

@@ -298,8 +298,8 @@ _CONVERTERS = {
 def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, int | None, int | None]:
     """The leaf as (points, low, high), in the integers that an array of type ``kind`` stores. If ``points`` is None,
     ``low`` and ``high`` are the ends of a closed range. An end that is None means that the range has no end there."""
-    # Returns the largest stored integer that is not above a literal, and whether it equals the literal. None means that
-    # the array stores the literals themselves.
+    # ``split`` returns the largest stored integer that is not above a literal, and whether it equals the literal. If
+    # ``split`` is None, the array stores the literals themselves.
     split: Callable[[Any], tuple[int, bool]] | None = None
     if pa.types.is_decimal(kind):
         split = functools.partial(scaled_floor, scale=kind.scale)

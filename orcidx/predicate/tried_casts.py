@@ -24,9 +24,9 @@ _POSSIBLE = (
     (pa.types.is_boolean, "^(?i:true|false|0|1)$"),
     (pa.types.is_temporal, "^[0-9][0-9TZ:. +-]*$"),
 )
-"""Patterns that match all texts that pyarrow may accept for a type. A text that fails in a cast takes 25 us, because
-the text is searched for and an error is created. Matching a pattern rejects many such texts at once, and is much
-faster."""
+"""Patterns that match all texts that pyarrow may accept for a type. A text that cannot be cast takes 25 us, because
+it must be found among the other texts, and an error is created. Matching a pattern rejects many such texts at once, and
+is much faster."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ class Finding:
     """The result of one piece of evidence for one leaf over a span of rows.
 
     If the leaf is TRUE for a row, the row is in ``may``. If a row is in ``must``, the leaf is TRUE for this row. The
-    negation of the leaf is included. Both sets are meaningful only for rows of ``alive``. ``describe(rows)`` returns
-    the deciding fact, such as ``"max 81.5"``, for each of the given row numbers (int64). Each given row is outside
-    ``may`` or in ``must``. ``describe`` is called only for explanations, and can be pickled.
+    negation of the leaf is included. Both sets are meaningful only for the rows ``alive`` of ``Evidence.test``.
+    ``describe(rows)`` returns the deciding fact, such as ``"max 81.5"``, for each of the given row numbers (int64).
+    Each given row is outside ``may`` or in ``must``. ``describe`` is called only for explanations, and can be pickled.
     """
 
     may: RowSelection

@@ -1,8 +1,9 @@
 """Finds the reasons why rows were skipped or kept, for many groups of rows at once.
 
-The tree of the predicate is walked once for all groups, as in the evaluation. The result for each leaf narrows a
-selection of rows. Then the number of selected rows in each group shows which groups lost rows. The facts that decided a
-result, such as ``"max 81.5"``, are described only after the walk. All facts of one result are described in one call."""
+The tree of the predicate is walked once for all groups, in the order in which ``evaluate`` walks it. Each finding for a
+leaf narrows a selection of rows. Then the number of selected rows in each group shows which groups lost rows. The facts
+that decided a finding, such as ``"max 81.5"``, are described only after the walk. All facts of one finding are
+described in one call."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ _NEVER = Reason("predicate", "", "the predicate can never be true")
 
 @dataclass(frozen=True)
 class _Answer:
-    """A result for one leaf that ruled out or proved rows in some groups. ``groups`` has the numbers of these groups.
+    """A finding for one leaf that ruled out or proved rows in some groups. ``groups`` has the numbers of these groups.
     ``rows`` has one affected row of each group."""
 
     groups: Int64s
@@ -93,7 +94,7 @@ class _Answer:
         return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
 
     def only(self, wanted: Bools) -> _Answer:
-        """Returns the same result for only the ``wanted`` groups. ``wanted`` has one bool for each group."""
+        """Returns the same finding for only the ``wanted`` groups. ``wanted`` has one bool for each group."""
         mine = wanted[self.groups]
         return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
 
@@ -101,7 +102,7 @@ class _Answer:
 @dataclass(frozen=True)
 class _Part:
     """The rows that a node of the predicate's tree does not rule out, the number of these rows in each group, and the
-    results that ruled out the other rows."""
+    findings that ruled out the other rows."""
 
     left: RowSelection
     counts: Int64s
@@ -112,7 +113,7 @@ def reasons_in(
     root: Bound, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
 ) -> list[Reasons]:
     """See ``Outcome.reasons_in``. ``span`` has the requested rows. ``may`` has the rows of ``span`` that may match.
-    ``states`` has the states of the leaves, in the order of the walk."""
+    ``states`` has the states of the leaves, in the order in which the tree is walked."""
     asked, left = span.count_in(bounds), may.count_in(bounds)
     found = _collected(
         len(asked), (one.only(left < asked) for one in _ReasonFinder(states, span, bounds).of_tree(root))
@@ -156,7 +157,7 @@ def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
 
 
 class _ReasonFinder:
-    """Finds the results that ruled out rows, by walking the tree as the evaluation does."""
+    """Determines which findings ruled out rows. Walks the predicate's tree in the same order as ``evaluate``."""
 
     def __init__(self, states: Sequence[LeafState], span: RowSelection, bounds: Int64s) -> None:
         self._states = iter(states)
@@ -215,8 +216,8 @@ class _ReasonFinder:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # If a result rules out all remaining rows of a group, it becomes the only reason for the group. The
-                # reasons of earlier results, which ruled out only some rows of the group, are removed.
+                # If a finding rules out all remaining rows of a group, it becomes the only reason for the group. The
+                # reasons of earlier findings, which ruled out only some rows of the group, are removed.
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))

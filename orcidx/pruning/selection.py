@@ -135,7 +135,7 @@ class RowSelection(RowForms):
         """
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
-            raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but these have the type {given.dtype}")
+            raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but they have the type {given.dtype}")
         array: Int64Array = np.unique(given.astype(np.int64, casting="same_kind", copy=False))
         if array.size and (array[0] < 0 or array[-1] >= length):
             raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} is outside of the {length} rows")

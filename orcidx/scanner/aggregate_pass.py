@@ -62,8 +62,8 @@ COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
 def plan_aggregation(
     schema: pa.Schema, asked: Mapping[str, str], groups: str | Sequence[str] | None, *, case_sensitive: bool
 ) -> AggregatePlan:
-    """Finds the columns in the schema of the rows. Raises ``InvalidQuery`` for an unknown column, and for a column of a
-    type that the function does not accept."""
+    """Finds the columns of the aggregates and of ``by`` in the schema of the rows. Raises ``InvalidQuery`` for an
+    unknown column, and for a column whose type cannot be aggregated or grouped."""
     aggregates, by = parse_aggregates(asked), parse_groups(groups)
     names = [*by, *(one.name for one in aggregates)]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -77,7 +77,7 @@ def plan_aggregation(
     for name in by:
         if not has_order(types[name]):
             raise InvalidQuery(
-                f"grouping by values of type {types[name]} is not supported; leave the column out of by", column=name
+                f"grouping by values of type {types[name]} is not supported; leave the column out of by=", column=name
             )
     return AggregatePlan(aggregates, by, paths, types)
 
@@ -122,7 +122,7 @@ def _known_totals(
     for name in plan.totalled:
         head, wanted = plan.paths[name][0], plan.wanted[name]
         if head not in constants:
-            # Without regard to case, several spellings name the same column.
+            # If names are compared without regard to case, several spellings can name the same column.
             wanted = wanted | columns[head].wanted if head in columns else wanted
             columns[head] = TotalledColumn(plan.types[name], wanted)
     return indexes.totals(jobs, request, columns, count=count)
@@ -422,8 +422,8 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """Returns the result of the function ``ask``. Returns None if ``ask`` finds damaged statistics, because the data
-    itself may still be undamaged."""
+    """Returns the result of the function ``ask``. Returns None if ``ask`` finds damaged statistics. No error is raised,
+    because the data itself may be undamaged."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

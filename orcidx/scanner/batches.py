@@ -54,7 +54,7 @@ class Joiner:
             if self._waiting and (self._rows + piece.num_rows > self._batch_size or piece.num_rows >= self._large):
                 yield from self.rest()
             if not self._waiting and (piece.num_rows * 2 >= self._batch_size or piece.num_rows >= self._large):
-                yield piece  # the size is needed only for pieces that are collected
+                yield piece  # its size is not needed, because the piece is not collected
                 continue
             size = _size_of(piece)
             if self._waiting and self._size + size > self._batch_bytes:

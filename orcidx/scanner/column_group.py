@@ -244,7 +244,7 @@ def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) ->
         found = None if ahead is None else ahead.take([group.cursors], group.row, rows, kept)
         if found is not None:
             return found[0]
-        claims = Claims()  # read in order, even after a failure in a thread, as in ``read_groups``
+        claims = Claims()  # the columns are read in order, even after a failure in a thread; see ``_read``
         return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
     # Stripes without cursors have few rows. So all rows are decoded, and the kept rows are picked from the CPU cache.
     (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)

@@ -1,5 +1,5 @@
-"""Further methods of an open file. They have the same names as similar methods of pyarrow's ``ORCFile`` and
-``ParquetFile``, and of data frames."""
+"""Methods of an open file that have the same names as similar methods of pyarrow's ``ORCFile`` and ``ParquetFile``, and
+of data frames."""
 
 from __future__ import annotations
 

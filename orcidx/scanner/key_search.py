@@ -1,9 +1,9 @@
 """Finds out which of many keys a file may contain. Only metadata and indexes are read.
 
-All keys are searched together, from coarse to fine evidence. The file's statistics, its Paimon index and the statistics
-of the stripes are searched first. Then each stripe is searched: its row groups, bloom filters and dictionary. Each
-level is searched only for the keys that the previous levels did not rule out. A key that may be in one stripe is not
-searched in later stripes. So each index is read at most once for any number of keys.
+All keys are searched for together, from coarse to fine evidence. The file's statistics, its Paimon index and the
+statistics of the stripes are searched first. Then each stripe is searched: its row groups, bloom filters and
+dictionary. Each level is searched only for the keys that the previous levels did not rule out. A key that may be in one
+stripe is not searched for in later stripes. So each index is read at most once for any number of keys.
 """
 
 from __future__ import annotations
@@ -227,13 +227,13 @@ class _Answers:
 
     def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
         """Finds out whether a row may match the scan's predicate, and stores the result. This method is used for the
-        keys that are not literals (null and NaN)."""
+        keys null and NaN, which are not literals of a predicate."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"
         outcome = scan.evidence.pruner.outcome
         assert outcome is not None
         told = outcome.reasons(0, scan.reader.tail.footer.rows)
-        reason = "; ".join(map(str, told)) or f"no row {what}, according to the stripes"
+        reason = "; ".join(map(str, told)) or f"no value {what}, according to the stripes' statistics and indexes"
         notes: tuple[Note, ...] = ()
         for stripe in scan.stripe_numbers():
             decision = run_value(scan.decide(stripe), scan.reader.storage)
@@ -246,7 +246,7 @@ class _Answers:
         return outcome.notes + notes
 
     def put_found(self, search: _Search) -> None:
-        """Stores the results of a search for the keys that are literals, that is, keys other than null and NaN."""
+        """Stores the results of a search for the keys other than null and NaN."""
         these = self._places >= 0
         places = self._places[these]
         self._may[these] = search.found[places]

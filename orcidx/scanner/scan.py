@@ -307,7 +307,7 @@ class Scan(RequestNarrowing, ArrowStream):
             first stripe.
         """
         if self.top:
-            raise InvalidQuery("stripes() does not support top, whose rows may come from any stripe: leave top out")
+            raise InvalidQuery("stripes() does not support top=, as the rows may come from any stripe; leave out top=")
         left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
@@ -385,7 +385,7 @@ class Scan(RequestNarrowing, ArrowStream):
             A sum has more than 38 digits.
         """
         if self.row_limit is not None:
-            raise InvalidQuery("a scan with a limit cannot be aggregated: leave limit and top out")
+            raise InvalidQuery("a scan with a limit cannot be aggregated; leave out limit= and top=")
         text = self.options.override(strings="string")
         request = replace(self.request, columns=None, row_numbers=None, options=text)
         if len(self.jobs) == 1 and request.schema is None:
@@ -416,7 +416,7 @@ class Scan(RequestNarrowing, ArrowStream):
             The scan has a limit. A limit counts the rows of all tasks together.
         """
         if self.row_limit is not None:
-            raise InvalidQuery("a scan with a limit cannot be split, because tasks run independently; leave limit out")
+            raise InvalidQuery("a scan with a limit cannot be split into independent tasks; leave out limit= and top=")
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
             parts = list(plan_parts(files, target_bytes))
@@ -553,7 +553,7 @@ class Split:
             version, rows, size = (data[name] for name in ("orcidx_split", "rows", "estimated_bytes"))
             job, request = data["job"], data["request"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise InvalidQuery(f"this is not the JSON of a split: {error}") from error
+            raise InvalidQuery(f"the text is not the JSON of a split: {error}") from error
         if type(version) is not int or version != 1:
             raise InvalidQuery(f"the split has version {version!r:.50}, but this orcidx reads only version 1")
         found = job_from_json(job)

@@ -46,8 +46,9 @@ TAIL_BYTES = 16 << 10
 
 TRIES_IN_VAIN = 8
 TRIES_A_SUCCESS = 4
-"""After ``TRIES_IN_VAIN`` files were tried without success, no more files are tried. Each success allows
-``TRIES_A_SUCCESS`` more failures. Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
+"""After ``TRIES_IN_VAIN`` files that could not be read without opening them, reading without opening is not tried
+again. Each success allows ``TRIES_A_SUCCESS`` more failures. Reading the tail of a small file takes 25 us, and opening
+the file takes 150 us."""
 
 
 class SmallRows(NamedTuple):
@@ -62,15 +63,15 @@ class SmallRows(NamedTuple):
 
 
 class HeldFile(NamedTuple):
-    """All bytes of the small file at ``path``, and its time in nanoseconds when it was read."""
+    """All bytes of the small file at ``path``, and its modification time in nanoseconds when it was read."""
 
     path: str
     data: bytes
     mtime: int
 
     def source_like(self, source: Source) -> Source:
-        """The source of this file, which is opened without reading its bytes again. ``source``: another source of this
-        file."""
+        """Returns a source of this file. Opening the source does not read the file's bytes again. ``source``: another
+        source of this file."""
         return HeldSource(**{one.name: getattr(source, one.name) for one in fields(Source)}, held=self)
 
 
@@ -89,8 +90,8 @@ class HeldSource(Source):
 
 
 def held_source(source: Source, reader: OrcReader) -> Source:
-    """The source of an open file, which is opened again without reading its bytes again. For a file that is not small
-    and local, this is ``source``."""
+    """Returns a source of the file that ``reader`` has open. Opening the source does not read the file's bytes again.
+    For a file that is not small and local, returns ``source``."""
     whole = reader.whole() if source.kind == "path" else None
     version = reader.storage.fingerprint()
     if whole is None or len(whole) > SMALL_FILE_BYTES or version.mtime is None:

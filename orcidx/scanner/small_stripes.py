@@ -168,7 +168,7 @@ def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Decoded
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
             for place in wanted.recipe.others
         ]
-    # After such an error, the stripe is read by the normal reader, which raises the error again or reads fewer rows at
+    # After one of these errors, the normal reader reads the stripe. It raises the error again, or reads fewer rows at
     # once.
     except (OrcidxError, BatchTooLarge):
         return None

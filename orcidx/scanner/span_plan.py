@@ -28,9 +28,9 @@ column of 300,000 rows then takes 2 reads instead of 4. The first read shows whe
 whole stripe."""
 
 GROWTH_FACTOR = 8
-"""Each read of a stripe may have at most this many times as many rows as the read before it. This limit does
-not apply if rows are only counted, or once the scan reads the bytes of all columns together. Only few threads work on
-the first reads."""
+"""Each read of a stripe may have at most this many times as many rows as the read before it. This limit does not apply
+if rows are only counted, or once the scan reads the bytes of all columns together. With a smaller number, there would
+be more of the first reads, on which only few threads work."""
 
 SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to

@@ -194,27 +194,27 @@ def refuse_outside(job: FileJob, within: str) -> None:
 def count_from_json(value: object, name: str) -> int:
     """Checks that a value is a non-negative integer, and returns it. Raises ``InvalidQuery`` for any other value."""
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a count")
+        raise InvalidQuery(f"the text is not the JSON of a split: {name} is {value!r:.100}, not a count")
     return value
 
 
 def _numbers(values: Any, name: str) -> tuple[int, ...]:
     if not isinstance(values, list):
-        raise InvalidQuery(f"this is not the JSON of a split: {name} is {values!r:.100}, not a list of numbers")
+        raise InvalidQuery(f"the text is not the JSON of a split: {name} is {values!r:.100}, not a list of numbers")
     found = tuple(count_from_json(value, name) for value in values)
     if any(first >= second for first, second in pairwise(found)):
         raise InvalidQuery(
-            f"this is not the JSON of a split: {name} is {values!r:.100}, which is not in ascending order"
+            f"the text is not the JSON of a split: {name} is {values!r:.100}, which is not in ascending order"
         )
     return found
 
 
 def _row_range(values: Any) -> tuple[int, int]:
     if not isinstance(values, list) or len(values) != 2:
-        raise InvalidQuery(f"this is not the JSON of a split: row_range is {values!r:.100}, not (start, stop)")
+        raise InvalidQuery(f"the text is not the JSON of a split: row_range is {values!r:.100}, not (start, stop)")
     start, stop = (count_from_json(value, "row_range") for value in values)
     if start > stop:
-        raise InvalidQuery(f"this is not the JSON of a split: row_range ends before it begins: {values!r:.100}")
+        raise InvalidQuery(f"the text is not the JSON of a split: row_range ends before it begins: {values!r:.100}")
     return start, stop
 
 
@@ -222,13 +222,13 @@ def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
     """Returns the value if it has the type ``kind``. Raises ``InvalidQuery`` for any other value."""
     if (value is None and optional) or type(value) is kind:
         return value
-    raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a {kind.__name__}")
+    raise InvalidQuery(f"the text is not the JSON of a split: {name} is {value!r:.100}, not a {kind.__name__}")
 
 
 def _source_from_json(data: Any) -> Source:
     for name in ("name", "location"):
         if not _given(data[name], str, name):
-            raise InvalidQuery(f"this is not the JSON of a split: its file has no {name}")
+            raise InvalidQuery(f"the text is not the JSON of a split: its file has no {name}")
     _given(data["root"], str, "root", optional=True)
     return Source.from_dict(data)
 
@@ -284,7 +284,7 @@ def request_from_json(data: Any) -> ScanRequest:
 def _match_from_json(value: Any) -> Any:
     if value not in ("name", "position", "field_id"):
         raise InvalidQuery(
-            f"this is not the JSON of a split: match is {value!r:.100}, not 'name', 'position' or 'field_id'"
+            f"the text is not the JSON of a split: match is {value!r:.100}, not 'name', 'position' or 'field_id'"
         )
     return value
 
@@ -302,7 +302,7 @@ _NOT_JSON_OF_OURS = (
 
 
 def _not_a_split(error: Exception) -> InvalidQuery:
-    return error if isinstance(error, InvalidQuery) else InvalidQuery(f"this is not the JSON of a split: {error!r}")
+    return error if isinstance(error, InvalidQuery) else InvalidQuery(f"the text is not the JSON of a split: {error!r}")
 
 
 def _text(data: Any) -> str:
@@ -314,7 +314,7 @@ def _bytes(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise InvalidQuery(f"this is not the JSON of a split: {error}") from error
+        raise InvalidQuery(f"the text is not the JSON of a split: {error}") from error
 
 
 def _selection_to_json(selection: RowSelection) -> dict[str, Any]:
@@ -368,5 +368,7 @@ def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
     batch = pa.ipc.open_stream(_bytes(data)).read_next_batch()
     batch.validate(full=True)
     if batch.num_rows != 1:
-        raise InvalidQuery(f"this is not the JSON of a split: its constants have {batch.num_rows} values each, not one")
+        raise InvalidQuery(
+            f"the text is not the JSON of a split: its constants have {batch.num_rows} values each, not one"
+        )
     return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -39,7 +39,7 @@ __all__ = ["Caller", "Step", "scan_stripe"]
 
 SPANS_IN_VAIN = 3
 """After this many spans of a stripe, decoding ahead starts even if no batch was returned yet. The first spans are
-short."""
+short, so this delay is short, too."""
 
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 

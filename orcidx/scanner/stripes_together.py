@@ -218,8 +218,8 @@ def _apart(scan: FileScan) -> FileScan:
 
 
 def stripes_together(file: OpenFile, *, counts: bool = False) -> StripesTogether | None:
-    """Returns the first stripes of a file that are read at the same time. Returns None if stripes are read one after
-    the other.
+    """Returns an object that reads the first stripes of a file at the same time. Returns None if the stripes are read
+    one after the other.
 
     ``counts``: whether rows are only counted.
     """

@@ -47,8 +47,8 @@ Rank = tuple[int, Any]
 """The rank of a stripe or row group: its class (class 0 comes first) and, in class 1, its best value."""
 
 KEPT_FILES = 16
-"""Files are opened twice: first to read their statistics, then to read rows. For this number of files, the index and
-the bytes of a small file are kept, so that they are read only once."""
+"""Files are opened twice: first to read their statistics, then to read rows. For at most this many files, the index
+and the bytes of a small file are kept, so that they are read only once."""
 
 
 def resolved_order(
@@ -283,7 +283,7 @@ class TopPass:
                 number = numbers[id(file.scan.job)]
                 found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
                 job = self._jobs[number]
-                if alive and job.fingerprint is None:  # the numbers of stripes are only valid for this version
+                if alive and job.fingerprint is None:  # the stripe numbers are valid only for the version just read
                     self._jobs[number] = replace(job, fingerprint=file.storage.fingerprint())
                 if alive and kept < KEPT_FILES:
                     kept += 1

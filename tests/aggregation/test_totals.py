@@ -420,7 +420,7 @@ def test_refusals(aggregates: Any, by: Any, message: str) -> None:
 
 
 def test_limits_are_refused() -> None:
-    with pytest.raises(orcidx.InvalidQuery, match="leave limit and top out"):
+    with pytest.raises(orcidx.InvalidQuery, match="leave out limit= and top="):
         orcidx.aggregate(written(pa.table({"v": [1]})), {"n": "count(*)"}, limit=3)
 
 
