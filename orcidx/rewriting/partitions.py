@@ -42,8 +42,10 @@ def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
                 "whole numbers, decimals, booleans, dates or timestamps without a zone",
                 column=name,
             )
-    if len(set(names)) < len(names) or len(names) == len(schema):
-        raise InvalidQuery(f"partition_by={list(names)!r} contains a column twice, or leaves no column for the files")
+    if len(set(names)) < len(names):
+        raise InvalidQuery(f"partition_by={list(names)!r} contains a column twice; name each column once")
+    if len(names) == len(schema):
+        raise InvalidQuery(f"partition_by={list(names)!r} leaves no column for the files; partition by fewer columns")
 
 
 def _has_text(kind: pa.DataType) -> bool:
