@@ -257,7 +257,8 @@ class StatisticsKey:
 @dataclass(frozen=True)
 class Catalog:
     """Files and their statistics. ``files`` has some or all of the columns of ``FILE_FIELDS``. Each array of statistics
-    has the same length. ``spec`` is the spec that ``build_file_index`` was given, and ``spec_key`` is its key."""
+    has one item for each row of ``files``. ``spec`` is the spec that ``build_file_index`` was given, and
+    ``spec_key`` is its key."""
 
     files: pa.Table
     statistics: Mapping[StatisticsKey, pa.Array]

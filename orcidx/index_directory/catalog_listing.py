@@ -48,7 +48,8 @@ def listed_by_catalog(
     damaged catalog."""
     if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
         raise InvalidQuery(
-            'fresh="catalog" reads the catalog of one directory, but several directories are given; use fresh="listing"'
+            'fresh="catalog" needs the path of one directory, but a list of paths is given; give the path itself, or '
+            'use fresh="listing"'
         )
     store = IndexStore.open(path, storage_options=storage_options, filesystem=filesystem)
     name = describe_source(path, storage_options=storage_options, filesystem=filesystem).name

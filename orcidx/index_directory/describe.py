@@ -50,9 +50,9 @@ class IndexDescription(Summary):
     ``files`` has a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since it was indexed);
     "new" (not indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or
     broken); or "gone" (the file was deleted). ``indexes`` has texts such as "bitmap of city". ``index`` is null if the
-    indexes are embedded in the catalog. ``current`` is False if the indexes were built with another spec. ``spec`` is
-    the spec of the last build. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose old files
-    still exist. The sentence says who still reads these files, and until when.
+    indexes are embedded in the catalog. ``spec`` is the spec of the last build. ``current`` is False if the indexes of
+    the file were built with another spec. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose
+    old files still exist. The sentence says who still reads these files, and until when.
     """
 
     directory: str

@@ -35,7 +35,8 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of", "unused_notes"]
 
 LEVELS_ABOVE = 8
-"""The number of directories above a place that are searched. In remote storage each directory takes one listing."""
+"""The maximum number of directories that are searched for indexes above the directory in which the search starts. In
+remote storage each directory takes one listing."""
 _LISTED_AT_ONCE = 8
 """The number of directories that are listed at the same time."""
 
@@ -148,8 +149,9 @@ def index_of_file(source: Source, column: Sequence[str]) -> tuple[StoredIndex | 
 def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:
     """The indexed directories that contain the files, each with the positions of its files.
 
-    Without ``everywhere``, remote storage is searched only up to the listed directory (or up to the table's directory,
-    if a partition was listed). For remote files that were named one by one, no directory is searched.
+    Without ``everywhere``, two limits apply to remote storage. The directories above the listed directory are not
+    searched, except for the table's directory if a partition was listed. For files that were given by their own paths,
+    no directory is searched.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], list[int]] = {}

@@ -85,9 +85,9 @@ def scan(
         opened.
     indexes : {"auto", "all", "none"}
         Which indexes (``_orcidx/``) are used when there is a condition. "auto": the indexes beside and above local
-        files, and the indexes in listed directories of remote storage. "all": also the indexes beside and above remote
-        files that are named one by one. Finding these takes a few requests. "none": no indexes. Indexes of an older
-        version of a file are not used.
+        files, and the indexes in listed directories of remote storage. "all": also the indexes of remote files that
+        are given by their own paths, in the directory of such a file or in the directories above it. Finding these
+        indexes takes a few requests. "none": no indexes. Indexes of an older version of a file are not used.
     fresh : {"listing", "catalog"}
         How files are found. "listing": files are listed now. "catalog": the files are taken from the catalog of a
         directory, without a listing. In this case ``sources`` must be one directory, and ``explain`` and the metadata
@@ -308,7 +308,8 @@ def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | No
 class DirectoryIndexes:
     """The indexes in ``_orcidx/`` of the files' directories (see ``planner.request.FileIndexes``).
 
-    With ``everywhere``, indexes are also searched beside and above remote files that were named one by one.
+    With ``everywhere``, indexes of remote files that were given by their own paths, and not by a directory, are also
+    searched for: in the directory of such a file and in the directories above it (see ``stores_of``).
     """
 
     everywhere: bool = False

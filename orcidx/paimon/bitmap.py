@@ -54,7 +54,7 @@ KIND = "bitmap"
 HEAD = struct.Struct(">BiiB")  # version, rows, values, has null
 PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
-NOT_STORED = -1  # length of a single row in an entry
+NOT_STORED = -1  # the length in the entry of a value that has only one row, and so has no bitmap
 _GUESSED_HEAD_BYTES = 8 << 10  # size of the first read, if the size of the head is unknown
 
 _ROOTS = ("BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", *TEXTS, "DATE", "TIME", *TIMESTAMPS)
@@ -230,9 +230,14 @@ class _Layout2(_Layout):
         self.first_bitmap = self.first_block + total
         self._edges = [*self._firsts.offsets, total]
         ascending = all(a < b for a, b in zip(self._edges, self._edges[1:]))
-        if total < 0 or not ascending or (blocks and self._edges[0]) or self.first_bitmap > body.length:
+        if total < 0 or self.first_bitmap > body.length:
             raise CorruptFile(
-                "the offsets of the blocks must ascend, begin at 0, and be below the size of all blocks", offset=at
+                f"{total} bytes of blocks do not fit into the {body.length} bytes of the index", offset=at
+            )
+        if not ascending or (blocks and self._edges[0]):
+            raise CorruptFile(
+                f"the offsets of the blocks must ascend, begin at 0, and be below {total}, the size of all blocks",
+                offset=at,
             )
         self._blocks: dict[int, BitmapEntries] = {}
 
@@ -247,8 +252,14 @@ class _Layout2(_Layout):
             raise CorruptFile("a block is cut off")
         (count,) = INT.unpack_from(data, 0)
         entries, size = _read_entries(data[INT.size :], count, self.kind, PAIR)
-        if count < 1 or INT.size + size != len(data) or entries.keys[0] != self._firsts.keys[number]:
-            raise CorruptFile(f"block {number} does not have the entries that are stated in the header")
+        if count < 1:
+            raise CorruptFile(f"block {number} has no entries, but must have at least one")
+        if INT.size + size != len(data):
+            raise CorruptFile(
+                f"there are {len(data) - INT.size - size} unexpected bytes after the entries of block {number}"
+            )
+        if entries.keys[0] != self._firsts.keys[number]:
+            raise CorruptFile(f"the first value of block {number} differs from the value in the header")
         self.kind.check_ascending(entries.keys, f"block {number}")
         return entries
 

@@ -108,10 +108,12 @@ def read(data: memoryview) -> Contents:
 
 def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     version, smallest, largest = _unpack(PART_HEAD, data, at)
-    if version != VERSION or not 0 <= smallest <= largest:
+    if version != VERSION:
+        raise CorruptFile(f"a part of a BSI has version {version}; orcidx supports only version {VERSION}", offset=at)
+    if not 0 <= smallest <= largest:
         raise CorruptFile(
-            f"a part of a BSI has version {version}, minimum {smallest} and maximum {largest}; it must have version "
-            f"{VERSION}, and a minimum from 0 to the maximum",
+            f"a part of a BSI has the minimum {smallest} and the maximum {largest}, but the minimum must not be "
+            "negative or larger than the maximum",
             offset=at,
         )
     existence, at = read_bitmap(data, at + PART_HEAD.size)

@@ -113,7 +113,8 @@ class FileIndexBuilder:
             return data_type
         if data_type.root != "MAP" or data_type.children[0].root not in TEXTS:
             raise InvalidQuery(
-                f"{column!r} names a key of a map, but {data_type} is not a map with text keys",
+                f"{column!r} names a key of a map, but the column {name!r} has the type {data_type}, which is not a "
+                "map with text keys",
                 column=name,
             )
         return data_type.children[1]

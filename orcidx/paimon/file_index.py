@@ -196,8 +196,8 @@ class FileIndex:
         for name, data_type in types.items():
             try:
                 fields.append(pa.field(name, data_type.arrow_type))
-            except Unsupported:
-                fields.append(pa.field(name, pa.struct([])))  # such a column can only be tested for null
+            except Unsupported:  # without an Arrow type, a column can only be tested for null
+                fields.append(pa.field(name, pa.struct([])))
         chars: dict[tuple[str, ...], int] = {
             (name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"
         }

@@ -38,8 +38,8 @@ from orcidx.paimon.range_bitmap import RangeBitmapIndex
 __all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
 
 MOST_VALUES = 10_000
-"""The maximum number of values of a bitmap index that is used for totals. If an index has more values, decoding the
-column costs less."""
+"""The maximum number of values of a bitmap index that is used for totals. If an index has more values, it costs less to
+decode the column than to use the index."""
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHAR", "CHAR")
@@ -144,7 +144,8 @@ def _text(key: Key, data_type: DataType) -> bytes:
     except UnicodeDecodeError as error:
         raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut this value
+        # A reader may cut this value to the length of the type, so the index may not have the value that is read.
+        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 

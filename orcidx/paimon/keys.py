@@ -85,8 +85,8 @@ class KeyType:
 
     @property
     def loses_digits(self) -> bool:
-        """Whether values that differ can have the same key. The keys of a timestamp with more than 6 fractional digits
-        are microseconds."""
+        """Whether values that differ can have the same key. This is true for timestamps with more than 6 fractional
+        digits, because their keys are microseconds."""
         return self.data_type.root in TIMESTAMPS and self.data_type.precision > 6
 
     @property

@@ -58,7 +58,9 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
             raise CorruptFile("a Puffin blob has no offset or no length")
         if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
             raise CorruptFile(
-                f"a Puffin blob of {length} bytes does not end before the footer at {start}", offset=offset
+                f"a Puffin blob of {length} bytes at byte {offset} is not between the magic, which ends at byte "
+                f"{len(PUFFIN_MAGIC)}, and the footer, which starts at byte {start}",
+                offset=offset,
             )
         found.append(DeletionBlob(offset, length))
     # Without this check, many blobs could name the same bytes, and these bytes would be read once for each blob.

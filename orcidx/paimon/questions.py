@@ -197,7 +197,8 @@ class _Translator:
             if self.is_char:
                 # A comparison of CHAR(n) ignores trailing spaces, but the index contains each value with the trailing
                 # spaces that were written. So the literal is looked up with each possible number of spaces. Values that
-                # are stored as strings may have more than n characters. They are found by the stem.
+                # are stored as strings may have more than n characters. To find these values, the literal is also
+                # used as a stem, which stands for the literal with any number of spaces (see ``Points``).
                 stems.add(literal)
                 spaces = (self.leaf.char_length or 0) - len(literal.decode(errors="replace"))
                 if spaces > _MOST_SPACES and not negated:
@@ -244,9 +245,9 @@ class _Translator:
 
 
 def _char_from(literal: bytes, open_end: bool) -> Alternatives | None:
-    # A stored CHAR value is its trimmed form, followed by spaces. The stored value and the trimmed form are on the same
-    # side of the literal, unless the literal has a byte below the space. There is one exception: the literal with added
-    # spaces sorts after the literal, but is equal to it.
+    # A stored CHAR value is its trimmed form, followed by spaces. If the literal has no byte below the space, the
+    # stored value and the trimmed form are on the same side of the literal. The only exception is the literal with
+    # added spaces, which sorts after the literal, but is equal to it.
     if literal and min(literal) < 0x20:
         return None
     return Alternatives((Span(literal, None, low_open=open_end),), not open_end)

@@ -204,11 +204,15 @@ class RangeBitmapIndex(BodyIndex):
     def _open_slices(self) -> BitSlices:
         at = self._slices_at
         length, version, count, existence_size, indexes_size = self._body.unpack(SLICES_HEAD, at)
-        sound = indexes_size == SLICE.size * count and length == SLICES_HEAD.size - LENGTH + indexes_size
-        if version > VERSION or not sound:
+        if version > VERSION:
             raise CorruptFile(
-                f"the bit slices have version {version} and {count} slices; orcidx supports only version {VERSION}, "
-                "and the header must have one entry for each slice",
+                f"the bit slices have version {version}; orcidx supports only version {VERSION}", offset=at
+            )
+        needed_length = SLICES_HEAD.size - LENGTH + SLICE.size * count
+        if indexes_size != SLICE.size * count or length != needed_length:
+            raise CorruptFile(
+                f"the header of {count} bit slices has {length} bytes, of which {indexes_size} bytes are entries, but "
+                f"must have {needed_length} bytes, of which {SLICE.size * count} bytes are entries",
                 offset=at,
             )
         needed = max((self.cardinality - 1).bit_length(), 1)
@@ -271,7 +275,8 @@ class RangeBitmapIndex(BodyIndex):
         if isinstance(question, Span):
             return Verdict.of(self._span(question), True)
         found = self._points(question)
-        # The span has the stem with any number of spaces at its end, because "!" follows the space in ASCII.
+        # A stem stands for each key that consists of the stem and any number of spaces. The span contains these keys,
+        # because "!" follows the space in ASCII.
         for stem in question.stems:
             found |= self._span(Span(stem, stem + b"!", high_open=True))
         return Verdict.of(self.numbers.existence - found if question.negated else found, True)

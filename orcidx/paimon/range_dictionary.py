@@ -95,7 +95,9 @@ class KeyDictionary:
                 f"{VERSION} with a header of {HEAD.size - LENGTH} bytes",
                 offset=self._at,
             )
-        if count < 0 or offsets_size != INT.size * count or headers_size < 0:
+        if headers_size < 0:
+            raise CorruptFile(f"the chunk headers of a dictionary cannot have {headers_size} bytes", offset=self._at)
+        if count < 0 or offsets_size != INT.size * count:
             raise CorruptFile(
                 f"a dictionary of {count} chunks has {offsets_size} bytes of offsets, but must have {INT.size} bytes "
                 "for each chunk",
@@ -133,8 +135,14 @@ class KeyDictionary:
         return [Chunk._make(fields) for fields in zip(*(column.tolist() for column in columns))]
 
     def _read_chunk(self, headers: memoryview, at: int) -> Chunk:
-        if not 0 <= at < len(headers) or headers[at] > VERSION:
-            raise CorruptFile("a chunk header is at a wrong position, or has an unknown version", offset=at)
+        if not 0 <= at < len(headers):
+            raise CorruptFile(
+                f"a chunk header cannot start at byte {at} of the {len(headers)} bytes of chunk headers", offset=at
+            )
+        if headers[at] > VERSION:
+            raise CorruptFile(
+                f"a chunk header has version {headers[at]}; orcidx supports only version {VERSION}", offset=at
+            )
         first, at = self._kind.read(headers, at + 1)
         if at + CHUNK.size > len(headers):
             raise CorruptFile("a chunk header is cut off", offset=at)
@@ -146,9 +154,16 @@ class KeyDictionary:
             offsets_size, size = size, last
             sound = offsets_size == count * INT.size and size >= offsets_size
         room = self._at + self._size - self._keys_at
-        if not sound or count < 0 or start < 0 or size < 0 or start + offsets_size + size > room:
+        if not sound or count < 0 or size < 0:
             raise CorruptFile(
-                f"a chunk has {count} values in {size} bytes at {start}, which do not fit into the dictionary",
+                f"the header of a chunk contradicts itself: {count} values cannot have {offsets_size} bytes of offsets "
+                f"and {size} bytes of keys",
+                offset=at,
+            )
+        if start < 0 or start + offsets_size + size > room:
+            raise CorruptFile(
+                f"the {offsets_size + size} bytes of a chunk at byte {start} do not fit into the {room} bytes of all "
+                "chunks",
                 offset=at,
             )
         return Chunk(first, code, start, count, offsets_size, size)

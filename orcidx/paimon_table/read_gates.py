@@ -28,7 +28,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "scan.fallback-delta-branch": ((), _BRANCHES),
 }
 """Each of these options changes the rows unless it has one of the values. The text is the reason in the error."""
-_CHOOSES = "queries of the table then do not read the newest snapshot; choose a snapshot by snapshot_id="
+_CHOOSES = "with this option, queries of the table do not read the newest snapshot; choose a snapshot by snapshot_id="
 _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
     "scan.mode": ("default", "latest", "latest-full", "full"),
     **dict.fromkeys(

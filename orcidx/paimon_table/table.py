@@ -244,7 +244,7 @@ class Table:
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
-            raise InvalidQuery("'top' is given without 'limit'; give 'limit' to say how many rows to return")
+            raise InvalidQuery("top= is given without limit=; give limit= to say how many rows to return")
         read = (
             self.table_schema.by_name if names is None else [one if isinstance(one, str) else one[0] for one in names]
         )
@@ -317,8 +317,8 @@ class Table:
     ) -> Changed:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
-        Files that disappear or change in the meantime are left out, and the result names them. This ``Table`` object is
-        not moved to the new snapshot.
+        Files that disappear or change during the rewrite are left out, and the result names them. This ``Table``
+        object is not moved to the new snapshot.
 
         Parameters
         ----------
@@ -369,8 +369,8 @@ class Table:
         everything : bool
             Delete every row. Then ``where`` must not be given.
         isolation : {"snapshot", "serializable"}
-            This option concerns matching rows that other writers append in the meantime. With "serializable" these rows
-            are deleted too. With "snapshot" they are kept.
+            This option concerns matching rows that other writers append during the delete. With "serializable" these
+            rows are deleted too. With "snapshot" they are kept.
         dry_run : bool
             Only count the matching rows.
         **commit

@@ -442,7 +442,7 @@ def make_scan(
         options=options,
     )
     if top is not None and limit is None:
-        raise InvalidQuery("'top' is given without 'limit'; give 'limit' to say how many rows to return")
+        raise InvalidQuery("top= is given without limit=; give limit= to say how many rows to return")
     order = () if top is None else parse_order(top)
     return Scan(tuple(jobs), request, None if limit is None else asked_limit(limit), top=order)
 

@@ -274,8 +274,10 @@ def _snappy(block: memoryview) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if len(block) < 5 or length > _LARGEST_BLOCK:
-        raise CorruptFile(f"a Snappy block is too short, or its stated length of {length} bytes is too large")
+    if len(block) < 5:
+        raise CorruptFile(f"a Snappy block has {len(block)} bytes, but must have at least 5 bytes")
+    if length > _LARGEST_BLOCK:
+        raise CorruptFile(f"a Snappy block of {length} bytes is too large; at most {_LARGEST_BLOCK} bytes are allowed")
     data = bytes(cramjam.snappy.decompress_raw(bytes(block[:-4])))
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
         raise CorruptFile("the CRC of a Snappy block does not match its content")

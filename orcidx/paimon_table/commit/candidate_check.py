@@ -111,7 +111,9 @@ def _check_order(delta: list[ManifestFile]) -> None:
 def _check_index(state: TableState, change: Change, document: Mapping[str, Any], live: Mapping[Any, LiveFile]) -> None:
     if change.index_records is None:
         if document.get("indexManifest") != (state.document or {}).get("indexManifest"):
-            raise StorageError("the new snapshot does not refer to the index manifest; nothing is committed")
+            raise StorageError(
+                "the new snapshot does not refer to the index manifest of the previous snapshot; nothing is committed"
+            )
         return
     index = state.files.parsed(f"manifest/{document['indexManifest']}", read_avro_file)
     if index.records != tuple(change.index_records):

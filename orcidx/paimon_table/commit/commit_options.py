@@ -32,7 +32,7 @@ class CommitOptions:
     """The user that snapshots record. None: ``commit.user-prefix`` or "orcidx", and a random UUID."""
     identifier: int | None = None
     """With ``commit_user`` and ``identifier``, a change happens only once: a second call with both values returns the
-    first commit. If snapshots have expired, ``since`` must say from which snapshot on the commit is searched."""
+    first commit. If snapshots have expired, ``since`` must say from which snapshot on this commit is searched for."""
     since: int | None = None
     """The newest snapshot before the first call with this ``commit_user`` and ``identifier``. 0 means that there was no
     snapshot."""
@@ -44,7 +44,7 @@ class CommitOptions:
     lock: AbstractContextManager[Any] | None = None
     """A lock that is held while the snapshot is written, for a storage that cannot create a file exclusively."""
     single_writer: bool = False
-    """The caller guarantees that nobody else commits in the meantime. Then a storage that cannot create a file
+    """The caller guarantees that nobody else commits during the change. Then a storage that cannot create a file
     exclusively needs no lock."""
     allow_options: tuple[str, ...] = ()
     """Names of table options and snapshot fields that orcidx does not know, but that the caller knows to be
@@ -69,11 +69,13 @@ class CommitOptions:
             )
         if self.identifier is not None and not 0 <= self.identifier < LARGEST_IDENTIFIER:
             raise InvalidQuery(f"identifier must be from 0 to {LARGEST_IDENTIFIER - 1}, but is {self.identifier}")
-        if self.since is not None and (self.identifier is None or self.since < 0):
+        if self.since is not None and self.identifier is None:
             raise InvalidQuery(
-                f"since is {self.since}, but it must be 0 or the number of a snapshot, and can only be given together "
-                "with identifier"
+                "since= is given without identifier=, but it only says where the search for a commit with an "
+                "identifier starts; give both, or leave out since="
             )
+        if self.since is not None and self.since < 0:
+            raise InvalidQuery(f"since is {self.since}, but must be 0 or the number of a snapshot")
         if self.retries is not None and self.retries < 0:
             raise InvalidQuery(f"retries must not be negative, but is {self.retries}")
         object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))

@@ -127,7 +127,7 @@ class Committer:
             raise
 
     def _commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        self.state = self.read()  # other writers may have committed or changed the schema in the meantime
+        self.state = self.read()  # others may have committed or changed the schema since the change was planned
         retries, deadline = _limits(self.options, self.state.schema.options)
         number = 0
         while True:

@@ -3,7 +3,7 @@
 Tasks build the indexes. ``Table.rewrite_file_index`` runs the tasks one after the other, and Spark runs the tasks on
 several machines. Then one commit gives every file its new entry. The entry names the same data file, with an index in
 the manifest or in a sidecar. The sidecar's name is computed from its content, so no file is ever overwritten. Files
-that a compaction or another rewrite has replaced in the meantime are left out, and the other files are committed.
+that a compaction or another rewrite has replaced while the tasks ran are left out, and the other files are committed.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ def _is_complete(file: TableFile, task: IndexTask) -> bool:
 
 
 def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
-    """Commits the indexes that tasks built. Files that have disappeared or changed in the meantime are left out, and
-    the result names them."""
+    """Commits the indexes that tasks built. Files that have disappeared or changed while the tasks ran are left out,
+    and the result names them."""
     built = [index for index in results if index is not None]
     status: dict[str, list[str]] = {}
     rows: list[int] = []

@@ -2,7 +2,8 @@
 
 The rows of a file never change. So each file is scanned at most once, even if the commit is tried several times. On
 each try the new vectors are merged with the existing vectors, so an earlier delete is never undone. If a file has been
-compacted in the meantime, its rows are in other files. Then the whole delete is planned again on the newest snapshot.
+compacted since it was scanned, its rows are in other files. Then the whole delete is planned again on the newest
+snapshot.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ def _change(attempt: Attempt, wanted: Mapping[FilePlace, DeletionVector], outcom
     for place, vector in wanted.items():
         if place not in live:
             raise CommitConflict(
-                f"data file {place[2]} has been compacted or overwritten in the meantime; run the delete again",
+                f"data file {place[2]} was compacted or overwritten while the delete ran; run the delete again",
                 files=(place[2],),
             )
         rows = live[place].entry.rows

@@ -50,8 +50,8 @@ SNAPSHOT_VERSION, MANIFEST_VERSION, INDEX_MANIFEST_VERSION = 3, 2, 1
 """The versions of snapshots, manifests and index manifests that orcidx writes."""
 
 _MOST_READS = 5
-"""The maximum number of times that the newest snapshot is searched and read. The snapshot may expire while it is
-read."""
+"""The maximum number of times that the newest snapshot is searched for and read. The snapshot may expire while it
+is read."""
 
 
 @dataclass(frozen=True)

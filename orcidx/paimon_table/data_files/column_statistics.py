@@ -77,7 +77,7 @@ class ManifestStatistics:
         if self._unordered or array.null_count == len(array):
             return
         if self.type.root in ("FLOAT", "DOUBLE") and pc.any(pc.is_nan(array)).as_py():
-            self._unordered = True  # readers order NaN differently, so such a column gets no bounds
+            self._unordered = True  # readers order NaN differently, so a column with NaN gets no bounds
             return
         found = pc.min_max(array)
         least, most = (physical(found[name], self.type) for name in ("min", "max"))

@@ -21,7 +21,8 @@ T = TypeVar("T")
 _FILES_READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
-"""The maximum number of times that a hint file is read. Another process may overwrite the file in the meantime."""
+"""The maximum number of times that a hint file is read. It is read again if another process overwrites it during
+the read."""
 _MOST_PROBES = 100_000
 """The largest number of snapshots or schemas that are tried one by one, beginning with a known number."""
 
@@ -52,7 +53,7 @@ class TableFiles:
         the table's own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery``
         otherwise.
         """
-        in_session = self.root.kind == "hadoop"  # a session's file systems accept URLs of many stores
+        in_session = self.root.kind == "hadoop"  # the file systems of a Spark session accept URLs of many stores
         if self.root.filesystem is not None and not in_session:
             found = describe_source(path, filesystem=self.root.filesystem)
             return replace(found, ships_secrets=self.root.ships_secrets)

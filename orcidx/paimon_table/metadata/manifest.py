@@ -363,5 +363,5 @@ def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
 def _checked_name(name: str) -> str:
     """Checks a file name, which must not contain a directory."""
     if not is_file_name(name):
-        raise CorruptFile(f"the manifest has {name!r:.120}, which is not the name of a file in the directory")
+        raise CorruptFile(f"the manifest has {name!r:.120}, which is not the name of a file without a directory")
     return name

@@ -63,9 +63,9 @@ def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
 
 def _why(data_type: DataType) -> str:
     if data_type.root in ("FLOAT", "DOUBLE"):
-        return "Java before 19 writes 2E23 as 1.9999999999999998E23; write such rows with Paimon's Java"
+        return "Java before 19 writes 2E23 as 1.9999999999999998E23; write the rows with Paimon's Java"
     if data_type.root == "TIMESTAMP_LTZ":
-        return "the JVM writes the time of its own zone; write such rows with Paimon's Java"
+        return "the JVM writes the time of its own zone; write the rows with Paimon's Java"
     return (
         "with partition.legacy-name Java uses Object.toString: its text differs in each call, so no reader can find "
         "the directory by the value"

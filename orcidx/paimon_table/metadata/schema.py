@@ -161,9 +161,11 @@ def parse_schema(data: bytes | memoryview) -> TableSchema:
 @lru_cache(KEPT_SCHEMAS)
 def _parsed_schema(data: bytes) -> TableSchema:
     document = parse_json_object(data, "the schema")
-    fields, options = document.get("fields"), document.get("options", {})
-    if type(document.get("id")) is not int or not isinstance(fields, list) or not isinstance(options, dict):
-        raise CorruptFile("the schema has no id, fields or options")
+    fields: Any = document.get("fields")
+    options: Any = document.get("options", {})
+    for name, value, kind in (("id", document.get("id"), int), ("fields", fields, list), ("options", options, dict)):
+        if type(value) is not kind:
+            raise CorruptFile(f"the schema has an invalid value of {name!r}: {value!r:.60}")
     try:
         parsed = tuple(_field(entry) for entry in fields)
     except InvalidQuery as error:

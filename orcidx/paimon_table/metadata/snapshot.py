@@ -105,8 +105,8 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether the text can be the name of a file in the directory. A JSON string can have half a surrogate pair, but a
-    path cannot."""
+    """Whether the text can be the name of a file, without a directory. A JSON string can have half a surrogate pair,
+    but a path cannot."""
     if text in ("", ".", "..") or "/" in text or "\\" in text or "\0" in text:
         return False
     return text.encode("utf-8", "replace").decode() == text

@@ -99,7 +99,7 @@ def read_parquet(
 
 @contextmanager
 def _opened(source: Source) -> Iterator[RangeReader]:
-    """Opens a Parquet file. Errors of pyarrow in the body become ``CorruptFile``."""
+    """Opens a Parquet file. Errors of pyarrow in the ``with`` block become ``CorruptFile``."""
     with closing(source.open()) as reader:
         try:
             yield reader

@@ -24,7 +24,8 @@ from orcidx.pruning.findings import Note
 __all__ = ["Newest", "Unpinned", "on_some_snapshot", "retried_on_newest"]
 
 MOST_PLANS = 4
-"""How many times a scan can be planned while it is read. If snapshots expire faster, the table cannot be read."""
+"""How many times a scan can be planned while it is read. If files of the last plan are gone, too, ``FileGone`` is
+raised."""
 
 
 @dataclass(frozen=True)

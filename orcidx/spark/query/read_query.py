@@ -200,4 +200,4 @@ def _check(query: Query) -> None:
     if isinstance(query.top, str):
         raise InvalidQuery(f"top must be a list: give [{query.top!r}]")
     if query.top is not None and query.limit is None:
-        raise InvalidQuery("'top' is given without 'limit'; give 'limit' to say how many rows to return")
+        raise InvalidQuery("top= is given without limit=; give limit= to say how many rows to return")
