@@ -32,17 +32,10 @@ _Kind = TypeVar("_Kind", BitMap, BitMap64)
 
 # A bitmap is converted to runs window by window. So a nearly full bitmap is never expanded to an array of all its rows.
 _WINDOW_ROWS = 1 << 20
-<<<<<<< HEAD
-"""The number of rows of such a window. An array of them takes 8 MiB."""
+"""The number of rows of one window of a bitmap. An array of the row numbers of a window takes 8 MiB."""
 SHORT_RUN = 16
 """A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, about as long as adding 16 rows
 from an array (decision 0113)."""
-=======
-"""The number of rows of one window of a bitmap. An array of the row numbers of a window takes 8 MiB."""
-SHORT_RUN = 4
-"""A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, the same as adding 4 rows from
-an array (decision 0113)."""
->>>>>>> 91708e4dd8a1ff0e154fbd6ffebbc0e06df95241
 LONG_RUN = 256
 """If the runs have at least this many rows on average, a mask is filled run by run, at 0.4 us a run. If they have
 fewer, the mask is computed by a sum over the edges of runs, at 3.4 ns a row (decision 0148)."""
