@@ -3,6 +3,7 @@ bytes are those that a scan reads."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -268,27 +269,34 @@ def test_a_manifest_list_without_numbers_of_files(tmp_path: Path) -> None:
     assert "the counts above lack some of these" in str(told)
 
 
-@pytest.mark.parametrize("where", ["key = 17", "id = 17", None])
-@pytest.mark.parametrize("deletes", [False, True])
-@pytest.mark.parametrize("form", ["orc", "parquet"])
-def test_reads_of_indexes_and_deletion_vectors_are_counted(
-    tmp_path: Path, form: str, deletes: bool, where: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reads of file indexes and deletion vectors are counted in the metrics of a scan and in its explanation. An
-    earlier version counted them in neither.
-    """
+@pytest.fixture(scope="module", params=itertools.product(["orc", "parquet"], [False, True]), ids=str)
+def indexed_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A table with file indexes, with and without deletion vectors. Returns its directory and the format."""
+    form, deletes = request.param
+    folder = tmp_path_factory.mktemp("indexed")
     options = {"file_index__bloom_filter__columns": "key", "deletion_vectors__enabled": "true", "file__format": form}
     options |= {"file_index__in_manifest_threshold": "1 B"}
-    empty_table(tmp_path, {"id": "BIGINT", "key": "BIGINT", "v": "STRING"}, **options)
+    empty_table(folder, {"id": "BIGINT", "key": "BIGINT", "v": "STRING"}, **options)
     rng = np.random.default_rng(1)
     for number in range(2):
         ids = range(number * ROWS, (number + 1) * ROWS)
         words = [rng.bytes(16).hex() for _ in ids]  # random texts, so that the files are not small
-        open_table(tmp_path).append(pa.table({"id": ids, "key": rng.permutation(2 * ROWS)[:ROWS], "v": words}))
+        open_table(folder).append(pa.table({"id": ids, "key": rng.permutation(2 * ROWS)[:ROWS], "v": words}))
     if deletes:
-        open_table(tmp_path).delete(f"id = 5 OR id = {ROWS + 5}")
+        open_table(folder).delete(f"id = 5 OR id = {ROWS + 5}")
     time.sleep(0.2)
-    scan = open_table(tmp_path).scan(["key"], where)
+    return folder, form
+
+
+@pytest.mark.parametrize("where", ["key = 17", "id = 17", None])
+def test_reads_of_indexes_and_deletion_vectors_are_counted(
+    indexed_table: tuple[Path, str], where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads of file indexes and deletion vectors are counted in the metrics of a scan and in its explanation. An
+    earlier version counted them in neither.
+    """
+    folder, form = indexed_table
+    scan = open_table(folder).scan(["key"], where)
     forget_metadata()
     told = scan.explain()
     metrics, size, requests = read_counts(scan, monkeypatch)
