@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
+from orcidx.pruning.row_forms import bitmap_of_rows
 from orcidx.pruning.selection import RowSelection
 
 
@@ -273,3 +275,15 @@ def test_groups_that_begin_behind_the_first_row():
         assert found.runs().tolist() == [[first, 9]]
         assert found.is_all == (first == 0)
     assert RowSelection.from_groups(np.array([True, False, True]), np.array([0, 1, 1, 3])) == RowSelection.all(3)
+
+
+@pytest.mark.parametrize("kind", [BitMap, BitMap64])
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.uint8])
+def test_a_bitmap_of_row_numbers(kind: type[BitMap | BitMap64], dtype: type[np.integer[Any]]) -> None:
+    rows = np.array([7, 3, 200, 3, 0, 9], dtype)
+    for some in (rows, rows[::2], rows[:0]):
+        made = bitmap_of_rows(some, kind)
+        assert type(made) is kind
+        assert list(made) == sorted(set(some.tolist()))
+    largest = (1 << 32) - 1
+    assert list(bitmap_of_rows(np.array([largest]), kind)) == [largest]
