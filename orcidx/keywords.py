@@ -104,7 +104,7 @@ def _is_var_keyword(line: str) -> bool:
 
 @cache
 def _options(options: Callable[..., Any], stay_as_they_are: bool) -> list[Option]:
-    """The options of a dataclass or a function with their texts."""
+    """The options that a dataclass or a function accepts, each with its name, its type and its description."""
     if not is_dataclass(options):
         defaults = {one.name: one.default for one in _parameters(options)}
         return list(_options_of_docstring(inspect.getdoc(options) or "", defaults))

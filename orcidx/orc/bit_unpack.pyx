@@ -3,15 +3,16 @@
 Values of one width are packed most significant bit first. In portable C each value needs one unaligned load of 8 bytes,
 a shift and a mask. One load is enough, because the bit offset in the byte plus the width never exceeds 64. With AVX2
 one byte shuffle moves eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled
-once for each width. The variant is chosen when the module is loaded.
+once for each width. When the module is loaded, it chooses between portable C and AVX2.
 
 ``runs_int32`` and ``runs_int64`` decode one run after the other in the simple case. In this case the run and the bytes
 that may be loaded after it are in memory, whole vectors fit into the output, and the values fit into 32 bits. The
-functions stop before the first run of another kind, which ``int_rle`` then decodes. Writers cut random data into runs
-of five values, because an accidental repetition of three values ends a run. For such data a branch for each kind of run
-takes longer than decoding the values. So the same instructions decode short repeats, short literals and repeats of a
-small value. These instructions shift one word of 64 bits by the position of each value in it. The values of a
-repetition are all at the same position. Decoding takes 9 ns a run in this way, and 35 ns with a branch for each kind.
+functions stop before the first run for which one of these conditions is false, and ``int_rle`` decodes that run.
+Writers cut random data into runs of about five values, because a run ends when three equal values occur by chance. For
+such data a branch for each kind of run takes longer than decoding the values. So the same instructions decode short
+repeats, short literals and repeats of a small value. These instructions shift one word of 64 bits by the position of
+each value in it. The values of a repetition are all at the same position. Decoding takes 9 ns a run in this way, and 35
+ns with a branch for each kind.
 """
 
 import os

@@ -25,7 +25,7 @@ cdef uint64_t C1 = 0x87C37B91114253D5ULL
 cdef uint64_t C2 = 0x4CF5AD432745937FULL
 
 MOST_HASHES = 64
-"""Filters with more hash functions than this are refused, because such bytes are not a valid filter."""
+"""The most hash functions of a valid filter. A filter with more hash functions is not used."""
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
@@ -102,7 +102,7 @@ def hash_byte_strings(offsets, data):
 
 
 cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t hash) noexcept nogil:
-    """Whether all bits of a hash are set. ``size`` is the number of bits. It must not be 0."""
+    """Whether a filter has all bits of a hash. ``size`` is the number of the filter's bits, and must not be 0."""
     cdef uint32_t low = <uint32_t>hash
     cdef uint32_t high = <uint32_t>(hash >> 32)
     cdef uint32_t combined = low
@@ -157,7 +157,7 @@ cdef class BloomFilters:
 
     cdef object _read(self, Cursor cursor, Py_ssize_t i):
         """Records where filter ``i`` is. Returns the reason why it cannot be used, or None. If the bitset is stored as
-        words, they are packed in a copy of the buffer, from the start of the filter's own message."""
+        separate words, they are moved together in a copy of the buffer, to the start of the filter's message."""
         cdef Field field
         cdef uint64_t hashes = 0
         cdef int64_t start = cursor.at
@@ -188,7 +188,8 @@ cdef class BloomFilters:
         return None
 
     cdef int64_t _pack(self, Field field, int64_t at):
-        """Writes one word, or several packed words, at ``at``. This position is never after the field itself."""
+        """Copies the words of a field to position ``at``, which is never after the field. Returns their number of
+        bytes."""
         cdef uint8_t[::1] out
         if self._packed is None:
             self._packed = bytearray(self._bits)

@@ -1,8 +1,8 @@
 """Turns decoded values into Arrow buffers: spreads them over nulls, computes offsets, and gathers dictionary entries.
 
 Every function works on whole buffers without the GIL. Sizes are checked on entry. Validity is an Arrow bitmap (least
-significant bit first). "Dense" values are only the values of valid rows. Integer streams are read a block at a time, so
-only the values of one block take 64 bits each.
+significant bit first). "Dense" values are only the values of valid rows. Integer streams are read in blocks, so that
+not more than one block of values is in memory with 64 bits for each value.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -221,7 +221,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
 cdef int64_t place_all(IntRle lengths, const uint8_t* bits, int64_t start, int64_t n, int64_t total, int32_t* out,
                        int64_t* block, bint is_read) except -1 nogil:
     """Writes the offsets of rows ``start`` to ``n``, and after them the last offset. ``block`` has room for
-    ``BLOCK + 1`` lengths. ``is_read``: whether the lengths of the first block are in ``block``."""
+    ``BLOCK + 1`` lengths. ``is_read``: whether ``block`` already contains the lengths of the first block."""
     cdef int64_t stop, ones, first
     cdef uint64_t seen = 0
     while start < n:
@@ -275,7 +275,7 @@ def read_lengths(IntRle lengths not None, int64_t n, int32_t[::1] out not None):
 
 
 def fill_offsets(offset_t[::1] out not None, int64_t length):
-    """Writes the offsets of strings that all have this length. The first offset is 0."""
+    """Writes the offsets of strings that all have ``length`` bytes. The first offset is 0."""
     cdef int64_t i, count = out.shape[0]
     cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
     if length < 0 or length > most // max(count - 1, <int64_t> 1):
@@ -298,7 +298,7 @@ def skip_lengths(IntRle lengths not None, int64_t count):
 
 
 cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept nogil:
-    """Returns a number other than 0 if a value, taken as unsigned, is at least ``size``. ``size`` is at most 2**31."""
+    """Returns 1 if at least one value, taken as unsigned, is ``size`` or more. ``size`` is at most 2**31."""
     cdef int64_t i
     cdef uint32_t seen = 0
     for i in range(n):
@@ -442,8 +442,9 @@ def gathered_size(const int32_t[::1] indexes not None, int64_t count, const int3
 
 cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
                                  int64_t total, uint8_t* out, int width) noexcept nogil:
-    """Copies up to ``total`` bytes of entries. For an entry of at most ``width`` bytes, ``width`` bytes are moved.
-    ``width`` is a constant where this function is inlined."""
+    """Copies up to ``total`` bytes of entries. An entry of fewer than ``width`` bytes is copied as ``width`` bytes, and
+    the next entry overwrites the bytes that do not belong to it. ``width`` is a constant where this function is
+    inlined."""
     cdef int64_t i, at = 0, start, length
     cdef uint64_t pair
     for i in range(count):

@@ -90,7 +90,7 @@ cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
 
 
 cdef object take_count(positions, str name, limit):
-    """Takes the next number of ``positions``, which is a count. Raises ``CorruptFile`` if it is above the limit."""
+    """Takes a number of values or bits from ``positions``. Raises ``CorruptFile`` if it exceeds ``limit``."""
     count = positions.take()
     if not 0 <= count <= limit:
         raise CorruptFile(f"position {count} is not between 0 and {limit}", stream=name)
@@ -185,7 +185,7 @@ cdef class ByteRle:
         self.window = window
 
     def seek(self, positions):
-        """Seeks to a position, which has the numbers of the window and the number of values to skip in the run."""
+        """Seeks to a position. It consists of the position of a run, and the number of values to skip in the run."""
         self.window.seek_positions(positions)
         count = take_count(positions, self.window.name, 1 << 32)
         self.left = 0
@@ -266,8 +266,8 @@ cdef class BooleanRle:
         self.bytes = ByteRle(window)
 
     def seek(self, positions):
-        """Seeks to a position, which has the numbers of the byte run and the number of bits to skip in the byte
-        (0..8)."""
+        """Seeks to a position. It consists of the position of a byte in the run-length encoding, and the number of bits
+        to skip in this byte (0..8)."""
         self.bytes.seek(positions)
         cdef int bits = take_count(positions, self.window.name, 8)
         self.pending_bits = 0

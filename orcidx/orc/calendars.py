@@ -1,8 +1,8 @@
 """Converts days of the hybrid calendar: Julian dates before 1582-10-15, Gregorian dates from then on.
 
-By default, Java's writers count days in the hybrid calendar, so a day before the switch means its Julian date. Arrow
-needs the day that has the same date in the proleptic Gregorian calendar. For example, 1500-01-01 is day -171655 in the
-hybrid calendar and day -171664 in the proleptic calendar.
+By default, Java's writers store the number of a day in the hybrid calendar. For a day before 1582-10-15 this number
+stands for a Julian date. Arrow needs the number that stands for the same date in the proleptic Gregorian calendar. For
+example, 1500-01-01 is day -171655 in the hybrid calendar and day -171664 in the proleptic calendar.
 """
 
 from __future__ import annotations

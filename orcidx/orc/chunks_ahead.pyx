@@ -2,19 +2,21 @@
 
 If a column is read alone, one thread does all the work, and most of this work is decompression. The reader's window
 copies ("stages") the next stored chunks to a ring of bounded memory. Threads without other work decompress them into
-memory of the ring. The window takes the decompressed chunks from there. No thread ever waits::
+memory of the ring. The window takes the decompressed chunks from there. This is the order in which the chunks of the
+ring are taken::
 
       first                first + CHUNKS_APART                                last
       | taken next ......  | others begin here, and go on to the end ......... | staged next
 
-The reader decompresses chunks that no other thread has started directly to their destination. If another thread is
-decompressing the chunk that the reader needs, the reader first decompresses a different chunk. If the other thread has
-still not finished then, it is probably not running, and the reader decompresses the chunk itself. The memory of the
-other thread's chunk is not reused until that thread has finished the chunk.
+No thread ever waits. If no other thread has started a chunk that the reader needs, the reader decompresses the chunk
+directly to its destination. If another thread is decompressing the chunk that the reader needs, the reader first
+decompresses a different chunk. If the other thread has still not finished then, it is probably not running, and the
+reader decompresses the chunk itself. The memory of the other thread's chunk is not reused until that thread has
+finished the chunk.
 
-Chunks that are decompressed but not used are not counted. If a chunk is damaged, the reader decompresses it again. So
-errors, their positions and the counters are the same as with one thread. The ring has no references to the window, its
-stream or its file. It is not freed while a thread uses it.
+The counters do not include chunks that are decompressed but not used. If a chunk is damaged, the reader decompresses it
+again. So errors, their positions and the counters are the same as with one thread. The ring has no references to the
+window, its stream or its file. It is not freed while a thread uses it.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -83,8 +85,8 @@ cdef void leave_room(void* room, int64_t size) noexcept nogil:
 
 cdef class ChunksAhead:
     """The ring of chunks of one stream, for one reader and any number of other threads. It holds up to ``most`` chunks,
-    each in memory for two blocks. ``whole``: the whole stream will be read, so its next piece may be fetched early.
-    ``ask``: the reader calls it with the ring when other threads should call ``help``."""
+    each in memory for two blocks. ``whole``: whether the stream will be read to its end, so that its next piece may be
+    fetched early. ``ask``: the reader calls it with the ring when other threads should call ``help``."""
 
     def __cinit__(self, NativeCodec codec not None, *, int64_t block_size, int64_t stream_length, int most,
                   bint whole, ask):

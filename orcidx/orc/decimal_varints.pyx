@@ -1,9 +1,9 @@
 """Decodes varints of decimals: the zigzag codes of unscaled numbers, to 64 or 128 bits.
 
 First the ends of all values in a block of 64 bytes are found together. Otherwise each value would have to wait for the
-end of the previous value. After that, four values at a time are loaded, cut at their ends and widened together. If
-all values of a block have 1 or 2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8
-bytes are decoded one by one.
+end of the previous value. After that, four values at a time are loaded, cut at their ends and widened together. If all
+values of a block have 1 or 2 bytes, the whole block is decoded together. Values of more than 8 bytes are decoded one by
+one.
 """
 
 import os

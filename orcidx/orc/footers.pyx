@@ -1,5 +1,4 @@
-"""Parses the messages of footers whose size grows with the number of columns, without creating an object for each
-column.
+"""Parses footers. Their messages may have fields for each column, but no object is created for each column.
 
     Footer         3 StripeInformation*  4 Type*  5 UserMetadataItem*  7 ColumnStatistics*  8 row index stride
                    9 writer  10 Encryption  11 calendar  12 software version
@@ -8,8 +7,9 @@ column.
     StripeFooter   1 Stream* (1 kind, 2 column, 3 length)  2 ColumnEncoding* (1 kind, 2 entries, 3 bloom encoding)
     Type           1 kind  2 subtypes  3 names  4 length  5 precision  6 scale  7 attributes  8 CRS  9 edge algorithm
 
-Everything is checked first. Values are looked up, and objects are created, only when they are used. ``wire`` has the
-rules of proto2: the last occurrence of a field counts, and a field of another wire type is unknown.
+All bytes of a message are checked first. Later a value is looked up, and an object is created for it, only when it is
+used. ``wire`` has the rules of proto2: the last occurrence of a field counts, and a field of another wire type is
+unknown.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -49,8 +49,8 @@ cdef object blob_of(Cursor* cursor, Field* field):
 cdef class FooterParts:
     """The parts of a Footer. ``stripes``: five numbers for each stripe. ``types``: the number of types. ``type_bytes``:
     the raw bytes of all fields number 4, one after the other. They are equal in files of one schema. ``items``: the
-    messages of user metadata. ``software``, ``encryption``: their bytes, None if missing. Other fields are ``stride``,
-    ``writer`` and ``calendar``."""
+    messages of user metadata. ``software`` and ``encryption``: the bytes of these fields, or None for a missing field.
+    ``stride``, ``writer`` and ``calendar``: the numbers in these fields."""
 
     cdef readonly list stripes, items
     cdef readonly bytes type_bytes, software, encryption
@@ -199,8 +199,8 @@ def count_types(const uint8_t[::1] data not None):
 
 def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
     """Calls ``make(column id, fields)`` with the nine fields of each Type message of a footer's type fields (see
-    ``split_footer``) and returns the results. There may be a thousand equal messages without children. ``make`` is
-    called only once for all of them.
+    ``split_footer``) and returns the results. Many types without children may have equal messages. ``make`` is called
+    only once for all of these.
 
     ``most``: the most children, names and attributes of all types together. Raises ``Unsupported`` for more.
     """
@@ -283,10 +283,11 @@ cdef tuple attribute_of(bytes raw):
 
 
 def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """Returns the streams as a ``StreamTable`` whose ``locate`` must be called next, the encodings as an
-    ``EncodingTable``, and the bytes of the other fields.
+    """Parses a StripeFooter. Returns its streams as a ``StreamTable``, its encodings as an ``EncodingTable``, and the
+    bytes of its other fields.
 
-    Raises ``Unsupported`` for more than ``most`` fields.
+    The caller must call ``locate`` of the ``StreamTable`` before it looks up streams. Raises ``Unsupported`` for more
+    than ``most`` fields.
     """
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
@@ -359,7 +360,7 @@ cdef class EncodingTable:
 
     @property
     def largest_kind(self):
-        """The largest kind that a column has."""
+        """The largest number of an encoding kind that occurs in the table."""
         cdef uint64_t largest = 0
         cdef Py_ssize_t i
         for i in range(self.columns):

@@ -146,7 +146,7 @@ cdef class IntRle:
         self.signed = signed
 
     def seek(self, positions):
-        """Seeks to a position, which has the numbers of the window and the number of values to skip in the run."""
+        """Seeks to a position. It consists of the position of a run, and the number of values to skip in the run."""
         self.window.seek_positions(positions)
         self.next_value = self.end_value = 0
         count = positions.take()

@@ -1,8 +1,8 @@
 """Decodes decimals into Arrow's decimal128 and writes only the rows that are kept.
 
-A block of values is decoded into the cache, as in ``decimals``, and the kept values are copied to the output. Values of
-at most 18 digits are decoded and kept in 64 bits. They are widened when they are stored. Whole cache lines are stored,
-without going through the caches.
+A block of values is decoded into memory that stays in the processor's cache, as in ``decimals``. Then the kept values
+are copied to the output. Values of at most 18 digits take 64 bits until they are copied, and 128 bits in the output. A
+large output is written in whole cache lines by stores that bypass the caches.
 """
 
 from libc.stdint cimport int64_t, uint8_t

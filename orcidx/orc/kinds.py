@@ -32,7 +32,7 @@ class CompressionKind(IntEnum):
 
 
 class WriterKind(IntEnum):
-    """The writer of the file."""
+    """The software that wrote the file, as the number in its footer."""
 
     JAVA = 0
     CPP = 1
@@ -111,8 +111,9 @@ class StreamShape(Enum):
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """``signed``: integers are zigzag coded. ``positioned``: row-index entries have positions in the stream.
-    Dictionaries and their lengths have no positions, because they are read completely."""
+    """One stream of a column. ``signed``: whether its integers are zigzag coded. ``positioned``: whether row-index
+    entries have positions in the stream. Streams of dictionaries have no positions, because they are read
+    completely."""
 
     kind: StreamKind
     shape: StreamShape

@@ -3,9 +3,9 @@
     "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
 
 PostScript is never compressed. Footer, Metadata and every StripeFooter are compressed in chunks with the file's codec.
-The contents of the file are not trusted. Lengths are checked against the file's size (Python integers do not overflow).
-The tree of types is checked against the numbering that the format requires. Statistics are kept as raw bytes until they
-are used.
+The contents of the file are not trusted. Lengths are checked against the file's size. Their sums cannot overflow,
+because they are Python integers. The tree of types is checked against the numbering that the format requires.
+Statistics are kept as raw bytes until they are used.
 
 A file of zero bytes opens as an empty file with the schema ``struct<>``. Java's writer leaves such files for tasks
 without rows, and Hive reads them in the same way.

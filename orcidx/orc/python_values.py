@@ -1,4 +1,4 @@
-"""Converts Arrow arrays to Python's values, also values for which Python has no type."""
+"""Converts Arrow arrays to Python's values, including values for which Python has no type."""
 
 from __future__ import annotations
 

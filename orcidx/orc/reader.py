@@ -156,7 +156,7 @@ class OrcReader:
 
 
 class OpenStripe:
-    """The open streams of one stripe, for column readers (the protocol ``StripeStreams``).
+    """The open streams of one stripe. Implements the protocol ``StripeStreams``, which column readers use.
 
     ``index``: the stripe's row index for the columns that are read. It is None if no index can be trusted.
     ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``read_ahead``, ``held``,

@@ -1,11 +1,12 @@
-"""Decodes all rows of a stripe in one call. It decodes columns of the simplest types, without column readers.
+"""Decodes all rows of a stripe in one call, without column readers. This works for "plain" columns: columns of the
+simplest types, which are read as the usual Arrow types.
 
 A column reader takes some forty Python calls besides decoding. This is little for a million rows but much for a
 hundred. Here there are no seeks, skips or batches: all rows of a column are decoded at once, one column after the
 other, by the same windows and kernels. The stripe is in memory or in a local file. From a file each column is read by
-one call into memory that is already in the cache. Streams of a large stripe are read piece by piece instead, with the
-reads of a column reader. For columns that are not plain, and for every error, ``read_stripe`` returns None. Column
-readers then decode the stripe and raise their errors.
+one call, always into the same memory, which stays in the processor's cache. Streams of a large stripe are read piece by
+piece instead, as a column reader reads them. For columns that are not plain, and for every error, ``read_stripe``
+returns None. Column readers then decode the stripe and raise their errors.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
@@ -90,8 +91,8 @@ cdef class HeldStream:
 
 
 cdef class FileStream:
-    """One stream of a local file. Its bytes are read piece by piece into one buffer, which stays in the cache. The
-    reads are those of a ``PlannedStream`` that plans the whole stream."""
+    """One stream of a local file. Its bytes are read piece by piece into one buffer, which stays in the processor's
+    cache. The pieces are the same as those of a ``PlannedStream`` that plans the whole stream."""
 
     cdef readonly PieceRun run
     cdef readonly int64_t length
@@ -192,7 +193,8 @@ cdef class Recipe:
 
     @property
     def row_bytes(self) -> float | None:
-        """The Arrow bytes of one row without null bits. None if they depend on the values, or if readers are needed."""
+        """The number of bytes that a row takes in the Arrow arrays, without validity bits. None if this number depends
+        on the values, or if column readers are needed."""
         cdef int shape, width
         cdef double size = 0
         for _, shape, width, _ in self.columns:
@@ -237,8 +239,8 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
 
     ``source``: all streams as (offset in the file, bytes), or a ``LocalFile``. ``footer``: the ``StripeFooter``.
     ``shifted``: dates before the Gregorian calendar must be converted. ``piece``: the most bytes of a stream that are
-    read from a file at once. 0: the streams of a column are adjacent, and are read together. In this case only, the
-    stripe must have few rows.
+    read from a file at once. If ``piece`` is 0, the streams of each column are read together. They must then be
+    adjacent, and the stripe must have few rows.
     """
     cdef Stripe stripe = Stripe.__new__(Stripe)
     if isinstance(source, LocalFile):

@@ -84,7 +84,7 @@ def position_offsets(
 
 
 def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool) -> int:
-    """The length of an entry of the row index, as a count of numbers."""
+    """How many numbers an entry of the row index has."""
     streams = position_offsets(layout, has_present=has_present, compressed=compressed).values()
     return sum(spec.shape.positions(compressed=compressed) for _, spec in streams)
 

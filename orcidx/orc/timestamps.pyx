@@ -140,9 +140,9 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
     """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: ``out`` is
     not read soon.
 
-    Raises ``ValueOutOfRange`` for days beyond 32 bits. Otherwise they would be truncated and read as other dates. The
-    statistics of ORC C++ have the truncated days. Its bloom filters have the days that it received, so they would
-    exclude the dates that are read.
+    Raises ``ValueOutOfRange`` for days beyond 32 bits. If they were truncated to 32 bits instead, they would be read as
+    other dates. Bloom filters that ORC C++ wrote contain the days before truncation. So a search for a truncated date
+    would not find its rows.
     """
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0

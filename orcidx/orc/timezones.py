@@ -185,7 +185,7 @@ class Zone:
 
 
 def fixed_zone(name: str, offset: int) -> Zone:
-    """A zone that never changes."""
+    """A zone whose offset from UTC never changes."""
     return Zone(name, np.empty(0, np.int64), np.array([offset], np.int64), NEVER, offset)
 
 

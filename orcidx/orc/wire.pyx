@@ -120,8 +120,8 @@ cdef class Message:
         return result
 
     def text(self, int number, str errors="strict"):
-        """Returns a field of type string, or "" if it is absent. Raises ``CorruptFile`` for bytes that are not UTF-8,
-        unless ``errors`` says otherwise."""
+        """Returns a field of type string, or "" if it is absent. ``errors`` has the same meaning as in
+        ``bytes.decode``. With "strict", raises ``CorruptFile`` for bytes that are not UTF-8."""
         return text_of(self.blob(number), self.name, errors)
 
     def blobs(self, int number):
@@ -231,8 +231,8 @@ def read_index_entries(buffer, Py_ssize_t most=MOST_FIELDS):
     """Decodes a RowIndex message into columns. Raises ``Unsupported`` for more than ``most`` entries.
 
     Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and
-    stops of the entries' ColumnStatistics messages (equal if an entry has none). Raises ``CorruptFile`` for bytes that
-    are not a RowIndex, and for positions of 2**63 and more.
+    stops of the entries' ColumnStatistics messages. If an entry has no such message, its start equals its stop. Raises
+    ``CorruptFile`` for bytes that are not a RowIndex, and for positions of 2**63 and more.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)

@@ -3,9 +3,9 @@
     repeat     count - 3 (0..127), the byte             3..130 equal bytes
     literals   -count (as int8), the bytes              1..128 bytes
 
-``ByteRuns`` ends its runs at row groups. ``Bits`` cannot do this, because bits are padded to bytes only at the end of
-the stripe. So ``Bits`` collects a stripe's bits and encodes them at the end. The position of a row group's first bit
-consists of the run, the byte within the run, and the bit within the byte.
+``ByteRuns`` ends a run at the end of each row group. ``Bits`` cannot do this, because bits are padded to bytes only at
+the end of the stripe. So ``Bits`` collects a stripe's bits and encodes them at the end. The position of a row group's
+first bit consists of the run, the byte within the run, and the bit within the byte.
 """
 
 from libc.stdint cimport int64_t, uint8_t

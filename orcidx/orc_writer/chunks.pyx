@@ -31,8 +31,8 @@ cdef enum:
 
 
 cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
-    """The size in the file of a compressed chunk of ``written`` bytes. If ``written`` is 0, the chunk is stored
-    uncompressed."""
+    """The number of bytes that a chunk of ``length`` bytes takes in the file, without its header. ``written``: its
+    number of bytes after compression. 0 means that the chunk is stored uncompressed."""
     return written if written else <int64_t>length
 
 
@@ -76,7 +76,10 @@ cdef Py_ssize_t try_thorough(
 
 
 cdef class ChunkedStream:
-    """Bytes that are cut into chunks as they arrive. ``joined``: more than one chunk may wait (see ``OutStream``)."""
+    """Bytes that are cut into chunks as they arrive.
+
+    The first chunk of each stretch of sixteen chunks is a probe. Its result decides how the other chunks of the stretch
+    are compressed. ``joined``: ``raw`` may hold more than one full chunk (see ``OutStream``)."""
 
     def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
@@ -143,7 +146,7 @@ cdef class ChunkedStream:
         return self._put_chunk(NULL, written, at, length, favour)
 
     cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, Favour favour) except -1 nogil:
-        """Compresses a chunk at the level that was best for the probe of its stretch."""
+        """Compresses a chunk at the level that was best for the probe of its stretch (see ``ChunkedStream``)."""
         if favour.faster >= 0 and favour.narrow >= 0:
             return self.compressor.compress(raw, length, out)
         if favour.narrow < favour.faster:
@@ -151,8 +154,8 @@ cdef class ChunkedStream:
         return self.compressor.faster.compress(raw, length, out)
 
     cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
-        """Compresses the beginning of a probe at each level (if there are several), and then the whole probe at the
-        best level. If the beginning is the whole probe, its shortest form is written."""
+        """Compresses the beginning of a probe at each level (if there are several). The beginning may be the whole
+        probe, and then the shortest result is kept. Otherwise the whole probe is compressed at the best level."""
         cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
         cdef Py_ssize_t written, other
@@ -179,8 +182,8 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place. 0 means that the chunk is
-        stored uncompressed."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed``, or already in their place in ``out`` if
+        ``packed`` is NULL. If ``written`` is 0, the chunk is stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH == 0:
             self.favour = favour

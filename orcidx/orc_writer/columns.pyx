@@ -102,7 +102,7 @@ cdef class BaseColumn:
 
     def end_group(self):
         """Ends the open row group. Returns the number of its values that are not null, whether it has nulls, and its
-        statistics by type."""
+        statistics. What these statistics contain depends on the type of the column."""
         cdef int64_t count = self.group_rows - self.group_nulls
         self._open_group()
         self._end_runs()
@@ -181,7 +181,7 @@ cdef class BaseColumn:
         return 0
 
     cdef int64_t* _starts(self, Py_ssize_t groups, Py_ssize_t number) except NULL:
-        """One number of each row group in ``group_starts``. The caller frees the memory."""
+        """For each row group, number ``number`` of its entry in ``group_starts``. The caller must free the result."""
         cdef Py_ssize_t group
         cdef int64_t* found = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         if found == NULL:

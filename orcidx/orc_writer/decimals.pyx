@@ -1,8 +1,8 @@
 """DECIMAL: unscaled values as zigzag varints, and for each value its scale, which is always the scale of the column.
 
 Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit into the low word. Shifts distribute its
-bits to bytes of seven bits. A loop writes values of more digits. Arrow does not guarantee that values fit the
-precision, so this is checked.
+bits to the bytes of the varint, with seven bits in each. Values of more digits are written by a loop. Arrow does not
+guarantee that values fit the precision, so this is checked.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t

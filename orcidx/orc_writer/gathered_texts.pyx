@@ -1,4 +1,4 @@
-"""Gathers the texts of an Arrow dictionary's rows, and records what is known about its entries.
+"""Copies the texts of an Arrow dictionary's rows to one buffer, and remembers which entries were written.
 
 Entries may be anywhere in memory. They are prefetched some hundred rows in advance, and copied to a buffer that stays
 in the cache. Arrow's ``take`` of all rows at once takes up to four times as long (decision 0129).
@@ -96,7 +96,9 @@ cdef class GatheredTexts:
 
 
 cdef class KnownEntries:
-    """What is known about the entries of one Arrow dictionary. The dictionary's buffers are kept alive."""
+    """The entries of one Arrow dictionary that a column has already written. ``codes``: their numbers in the column's
+    own dictionary, plus 1. ``groups``: the last row group of each entry. The Arrow dictionary's buffers are kept
+    alive."""
 
     def __init__(self, ArraySource values not None):
         self.values = values
@@ -149,8 +151,8 @@ cdef class Entries:
         return self.places == places_of(dictionary)
 
     def note(self, int64_t rows):
-        """Announces this many more rows. Creates the slots as soon as this saves time. Filling a slot takes as long as
-        the slot saves in 1.25 rows."""
+        """Must be called before ``rows`` more rows are written. Creates the slots when there have been enough rows that
+        this saves time. Filling a slot takes as long as a slot saves for 1.25 rows."""
         self.rows += rows
         if not self.tried and 2 * self.rows >= 3 * self.values.length:
             self.tried = True

@@ -6,8 +6,9 @@ group may be shorter. One vectorised scan of a block (least, greatest, differenc
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
     DIRECT         each value in as many bits as the widest needs. All widths of the format are used, not only the
-                   byte-aligned widths that other writers use by default (45 % smaller before a codec, 7 % smaller after
-                   zstd). Values with few distinct numbers are an exception if an entropy coder follows (decision 0129).
+                   byte-aligned widths that other writers use by default. This makes the output 45 % smaller without a
+                   codec, and 7 % smaller with zstd. Values with few distinct numbers are an exception if an entropy
+                   coder follows (decision 0129).
     PATCHED_BASE   the distance from the least value in few bits, and a list of the high bits of the few distances that
                    need more bits
 
@@ -468,7 +469,8 @@ cdef class IntRuns:
         return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
-        """Adds the record of another stream, whose values follow the values of this stream."""
+        """Updates ``sequence`` (whether all values have equal steps) for the values of another stream, which follow the
+        values of this stream."""
         join_steps(&self.sequence, &other.sequence)
 
     cdef bint is_sequence(self, int64_t count) noexcept nogil:

@@ -1,7 +1,7 @@
 """Columns of booleans, integers, dates and floating-point numbers, and the lengths and tags of lists, maps and unions.
 
-``_take_statistics`` returns different statistics by type: (least, greatest, sum) of integers and floats, the number of
-true values of booleans, and (least, greatest, sum) of lengths.
+``_take_statistics`` returns (least, greatest, sum) for integers, floats and lengths, and the number of true values for
+booleans.
 """
 
 from libc.math cimport INFINITY, NAN
@@ -360,7 +360,7 @@ cdef class LengthColumn(RunsColumn):
         self.streams.append((StreamKind.LENGTH, self.runs.stream, 1))
 
     def write_lengths(self, lengths):
-        """Writes the lengths of the last rows that were written, without those of null rows (int64)."""
+        """Writes the lengths (int64) of the rows of the last ``write`` call that are not null."""
         cdef const int64_t[::1] numbers = lengths
         cdef int64_t n = numbers.shape[0]
         if n:
@@ -379,7 +379,7 @@ cdef class TagColumn(BaseColumn):
         self.streams.append((StreamKind.DATA, self.runs.stream, 1))
 
     def write_tags(self, tags):
-        """Writes the variants of the last rows that were written (uint8)."""
+        """Writes the variants (uint8) of the rows of the last ``write_valid`` call."""
         self.runs.write(tags)
 
     cdef int _end_runs(self) except -1:

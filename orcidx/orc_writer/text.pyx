@@ -1,13 +1,16 @@
-"""STRING, VARCHAR, CHAR and BINARY. They are stored as bytes and lengths, or as numbers of entries in a sorted
-dictionary.
+"""Writes columns of STRING, VARCHAR, CHAR and BINARY.
 
-A stripe of a string column begins with a dictionary. After 50,000 values, and at the end of the stripe, the sizes of
-both forms before compression are compared. The direct form has the bytes of all texts, and the bits of their lengths.
-The dictionary form has the distinct texts, and the bits of the entry numbers. The dictionary is kept if it has less
-than three quarters of the direct size. But no dictionary is kept if the texts are so short (at most 2 bytes on
-average) that a codec compresses them better than the entry numbers. At the end of each row group, the dictionary is
-given up if more than 80 % of the values are distinct. Statistics are (least, greatest, total bytes). For BINARY least
-and greatest are None.
+Each value is stored either as its bytes and its length (direct form), or as the number of its entry in a sorted
+dictionary (dictionary form). At the start of each stripe of a string column, the writer uses the dictionary form. At
+the end of each row group, it changes to the direct form if more than 80 % of the values are distinct, or if they have
+at most 2 bytes on average. A codec compresses values of so few bytes better than the numbers of entries.
+
+After 50,000 values, and at the end of the stripe, the writer also compares the sizes of the two forms before
+compression. It keeps the dictionary form only if it takes less than three quarters of the bytes of the direct form. The
+direct form takes the bytes of all values and the bits of their lengths. The dictionary form takes the bytes of the
+distinct values and the bits of the entry numbers.
+
+Statistics are (least, greatest, total bytes). For BINARY least and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -28,15 +31,16 @@ cdef enum:
 
 
 cdef class TextColumn(EntryValues):
-    """Selects the form of a stripe's texts from the values so far, and changes the form if it no longer saves bytes.
+    """A column of texts. It changes from the dictionary form to the direct form if a dictionary does not save bytes.
 
-    ``threshold``: 0 for no dictionary, below 0 to decide by measured bytes, otherwise the largest share of distinct
-    values with which a dictionary is used. ``bounds``: whether to keep the least and the greatest value."""
+    ``threshold``: if it is 0, no dictionary is used. If it is below 0, the sizes of the two forms decide. Otherwise it
+    is the largest share of distinct values with which a dictionary is used. ``bounds``: whether to keep the least and
+    the greatest value."""
 
     @property
     def knows_entries(self):
-        """Whether repeated entries of an Arrow dictionary are remembered. This begins with the second row group of a
-        stripe."""
+        """Whether the column remembers which entries of an Arrow dictionary it has written. It does so from the second
+        row group of a stripe on, while it uses a dictionary."""
         return not self.direct and len(self.group_starts) + (not self.group_is_open) > 1
 
     cdef int _end_runs(self) except -1:

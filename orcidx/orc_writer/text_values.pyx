@@ -34,7 +34,8 @@ cdef enum:
 cdef inline int take(
     TextValues self, const uint8_t* data, int64_t length, const uint8_t* data_end, int64_t code
 ) except -1 nogil:
-    """Processes one value, in either form. ``code``: its number in the dictionary, or -1 if it is not known."""
+    """Updates the bounds and the bloom filter for one value. With a dictionary, also appends the number of its entry.
+    ``code``: this number, or -1 if it is not known."""
     cdef Bound value
     if length > LONGEST:
         with gil:
@@ -211,10 +212,12 @@ cdef class TextValues(BaseColumn):
 
 
 cdef class EntryValues(TextValues):
-    """Rows of Arrow dictionaries: numbers of entries, and the texts of the entries."""
+    """Also takes the rows of Arrow dictionaries, which consist of the numbers of entries and the texts of the
+    entries."""
 
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1:
-        """Counts rows. ``wrong``: the row whose number has no entry, or -1."""
+        """Counts the appended rows, or raises the error of a wrong row. ``wrong``: the first row whose index has no
+        entry in the Arrow dictionary, or -1."""
         if wrong >= 0:
             raise IndexError(f"dictionary index {indexes[wrong]} of row {wrong} is outside the dictionary")
         if self.wrong_row >= 0:
@@ -315,7 +318,7 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_slots(
         self, const int32_t* indexes, ArraySource source, Entries entries, int64_t first, int64_t last
     ) except -2 nogil:
-        """Appends rows from the slots. Returns the first row whose number has no entry, or -1."""
+        """Appends rows, whose texts are in slots. Returns the first row whose index has no entry, or -1."""
         cdef int64_t lengths[AHEAD]
         cdef int64_t row, index, length, total = 0
         cdef int64_t far = source.length - SLOTS_AHEAD
@@ -375,7 +378,7 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_entries(
         self, const int32_t* indexes, ArraySource source, ArraySource values, int64_t first, int64_t last
     ) except -2 nogil:
-        """Appends rows from the entries. Returns the first row whose number has no entry, or -1."""
+        """Appends rows, whose texts are not in slots. Returns the first row whose index has no entry, or -1."""
         cdef int64_t starts[AHEAD]
         cdef int64_t ends[AHEAD + 1]
         cdef int64_t lengths[AHEAD]

@@ -1,8 +1,9 @@
 """TIMESTAMP: seconds since 2015, and nanoseconds. Trailing zeros of the nanoseconds are replaced by their number.
 
-The first ORC writer rounded the seconds towards zero if the nanoseconds have more than six digits. So one second is
-added to such times before 1970, and readers subtract it again. Therefore a time in the last second before 1970 with a
-millisecond or more looks the same as a time after 1970 (ORC-763), and it is refused.
+The first ORC writer rounded the seconds of times before 1970 towards zero if the nanoseconds are 1,000,000 or more.
+This became a part of the format: writers add one second to these times, and readers subtract one second. Therefore a
+time in the last second before 1970, but not in the first millisecond of this second, cannot be distinguished from a
+time after 1970 (ORC-763). Such a time is refused.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -128,7 +129,7 @@ cdef class TimestampColumn(BaseColumn):
         )
 
     cdef int _add_to_bloom(self, const int64_t* values, int n) except -1 nogil:
-        """Adds the values in milliseconds, rounded down."""
+        """Adds the values to the bloom filter, in milliseconds, rounded down."""
         cdef int64_t millis
         cdef int64_t per = 1 if self.unit == 1 else 1000 if self.unit == 2 else 1000000
         cdef int i

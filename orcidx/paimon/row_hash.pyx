@@ -58,7 +58,7 @@ cdef inline uint64_t _load(const uint8_t *at, int64_t length) noexcept nogil:
 
 
 cdef inline int _decimal_length(uint64_t low, uint64_t high) noexcept nogil:
-    """The number of bytes of the shortest two's complement form."""
+    """The number of bytes of the shortest two's complement form of an integer."""
     cdef int length = 16, at
     cdef uint64_t sign = high >> 63, fill = 0xFF if sign else 0, byte, below
     while length > 1:

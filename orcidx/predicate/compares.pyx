@@ -247,7 +247,7 @@ ctypedef fused offset_t:
 
 
 def is_within_fast():
-    """Whether ``within`` is faster than two comparisons by NumPy, also for 64-bit integers."""
+    """Whether ``within`` is faster than two comparisons by NumPy even for 64-bit integers."""
     return use_avx2
 
 
@@ -375,9 +375,11 @@ def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not N
 
 def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, const uint8_t[::1] data not None,
             const uint8_t[::1] part not None, int64_t after, uint8_t[::1] out not None):
-    """Tests only strings for which ``out`` is 1. Writes whether ``part`` (at least one byte) occurs between the
-    position in the string and the last ``after`` bytes of the string. The position is then moved behind the found
-    part."""
+    """For each string for which ``out`` is 1, writes whether ``part`` (at least one byte) occurs in a range of the
+    string.
+
+    The range begins at the string's position in ``places``, and ends before the last ``after`` bytes of the string. If
+    ``part`` is found, the position becomes the end of the found part."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], found, room
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL

@@ -16,7 +16,8 @@ from orcidx.threads.tasks import Pool
 from orcidx.threads.waiting cimport Waiters, forks
 
 CHUNKS = 64
-"""The number of chunks that a thread decompresses before it lets a fork begin. This is a few milliseconds of work."""
+"""A thread decompresses at most this many chunks before it checks whether a fork waits. This takes a few
+milliseconds."""
 
 AWAY_SECONDS = 3e-4
 """Other threads take the caller's tasks only if the caller spends at least this many seconds between two rounds. A

@@ -214,7 +214,7 @@ class SmallFiles:
         return SmallRows(rows, batches, partial(getattr, scan.columns, "schema"), reader.tail.footer.rows)
 
     def give_up(self) -> None:
-        """Stops trying files."""
+        """Makes ``take`` return None for all later files, so that they are opened."""
         self._tries = 0
 
     def _read(self, reader: OrcReader | None, job: FileJob) -> SmallFile | None:

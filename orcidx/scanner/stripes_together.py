@@ -57,8 +57,9 @@ STREAMS_PER_COLUMN = 3
 
 @dataclass(eq=False)
 class _Reading:
-    """A stripe that is being read. ``steps``: the generator that reads it. ``counts``: numbers of matching rows.
-    ``failed``: the error of the decision. ``has_batch``: whether the last step has returned a batch."""
+    """A stripe that is being read. ``steps``: the generator that reads it. ``counts``: if rows are only counted, the
+    number of matching rows of each span. ``failed``: the error that was raised while the stripe was pruned.
+    ``has_batch``: whether the last step has returned a batch."""
 
     scan: FileScan
     source: RangeReader
@@ -183,7 +184,7 @@ class StripesTogether:
         return (steps + 1) * self._step_bytes <= self._file.scan.options.ahead_bytes
 
     def _begin(self, number: int) -> _Reading:
-        """Decides on a stripe in the caller's thread, because all stripes use the same indexes of the file."""
+        """Prunes a stripe in the caller's thread, because all stripes use the same indexes of the file."""
         scan = self._file.scan
         reading = _Reading(_apart(scan), self._file.storage)
         try:

@@ -1,4 +1,4 @@
-"""``IdentityCache`` keeps the data that was parsed from an object, as long as the object does not change."""
+"""``IdentityCache`` keeps data that was parsed from stored files and objects, as long as these do not change."""
 
 from collections import OrderedDict
 

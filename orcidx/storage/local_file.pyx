@@ -75,9 +75,9 @@ cdef int64_t LARGEST_READ = 1 << 30  # as in ``storage.local``
 
 
 def read_small(str path not None, int64_t most, int64_t last):
-    """Opens a file, reads its end by one call and closes it. Returns its last ``last`` bytes, its size, and its time in
-    nanoseconds. Returns None for a file that is empty or larger than ``most`` bytes, and for every error;
-    ``LocalReader`` then raises the error."""
+    """Opens a file, reads its end by one call and closes it. Returns its last ``last`` bytes, its size, and its
+    modification time in nanoseconds. Returns None for a file that is empty or larger than ``most`` bytes, and for every
+    error; ``LocalReader`` then raises the error."""
     cdef bytes name = fsencode(path), data
     cdef const char* raw = name
     cdef char* room

@@ -330,9 +330,9 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Registered:
-    """The entry of a store. ``module`` is imported when the store is used. ``kinds``: the kinds of its sources.
-    ``schemes``: the schemes of its URLs ("" for a path). ``library``: a prefix of module names. An object may belong to
-    this store if the name of its class's module has this prefix."""
+    """The entry of a store in ``STORES``. ``module`` is imported when the store is used. ``kinds``: the kinds of its
+    sources. ``schemes``: the schemes of its URLs ("" for a path). ``library``: a prefix of module names. An object may
+    belong to this store if the name of its class's module has this prefix."""
 
     module: str
     kinds: tuple[str, ...]

@@ -72,8 +72,9 @@ class BatchTooLarge(Exception):
 
 
 class Pick(Protocol):
-    """Selects the kept rows of an array of all rows. ``size``: the number of bytes of all rows in Arrow, if the array
-    has another form, for example indexes of a dictionary."""
+    """A function that selects the kept rows of an array of all rows. The array may have another form than the column in
+    Arrow, for example the indexes of a dictionary. ``size`` is then the number of bytes that all rows of the column
+    take in Arrow."""
 
     def __call__(self, array: pa.Array, size: int | None = None) -> pa.Array: ...
 
@@ -90,9 +91,10 @@ class Limits:
     compared with the limit. So a wrong number in the file cannot cause a large allocation. Whether a batch is too large
     does not depend on the order of the threads.
 
-    ``batch_bytes``: the maximum number of bytes of one read. None means that a single row is read, because a row cannot
-    be split. ``held_bytes``: the maximum number of bytes that the stripe's readers may keep between reads
-    (dictionaries, and chunks of open streams). The bytes of a single row are added to these bytes.
+    ``batch_bytes``: the maximum number of bytes of one read. None means that there is no such maximum, because a single
+    row is read, which cannot be split. ``held_bytes``: the maximum number of bytes that the stripe's readers may keep
+    between reads (dictionaries, and chunks of open streams). If ``batch_bytes`` is None, the bytes of the row count
+    towards this maximum as well.
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:

@@ -52,8 +52,8 @@ class Structs(ColumnReader):
 
 
 class RootRows:
-    """Shows which rows of the file exist. ORC C++ can write rows that are null as a whole. Such a row has no values in
-    any column, and all its columns are null."""
+    """Shows which rows of the file are null as a whole. ORC C++ can write such rows. They have no values in any column,
+    so all their columns are null."""
 
     def __init__(self, streams: StripeStreams) -> None:
         self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
@@ -63,11 +63,11 @@ class RootRows:
         self._present.seek(positions)
 
     def skip(self, n: int) -> int:
-        """Skips ``n`` rows and returns how many of them exist."""
+        """Skips ``n`` rows and returns how many of them are not null as a whole."""
         return self._present.skip(n)
 
     def read(self, n: int) -> Present | None:
-        """Reads which of the next ``n`` rows exist. Returns None if all of them exist."""
+        """Reads which of the next ``n`` rows are not null as a whole. Returns None if no row is null as a whole."""
         bits, view = allocate(bitmap_size(n))
         count = self._present.read_bits(view, 0, n)
         return None if count == n else Present(n, count, bits)

@@ -240,7 +240,8 @@ cdef bint _long(Walk *walk, long long *value) noexcept nogil:
 
 
 def _node(schema, list nodes, list children, dict named):
-    """The number of the node of a type. All mentions of a named type share one node."""
+    """Appends the node of a type, and the nodes of the types in it, to ``nodes``. Returns the index of the node. A
+    named type has one node, even if the schema uses the type several times."""
     if isinstance(schema, str):
         if schema in named:
             return named[schema]

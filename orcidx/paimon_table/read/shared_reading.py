@@ -137,8 +137,8 @@ def shared_reading(
 
 
 def small_files(reading: SharedReading, metrics: ScanMetrics, *, row_numbers: str | None = None) -> SmallFiles | None:
-    """The reader of small ORC files. ``row_numbers``: the name of a column with the rows' positions. The result is None
-    if some columns need another timestamp unit than others, because small files are read in one unit."""
+    """The reader of small ORC files. ``row_numbers``: the name of the added column with the rows' positions. The result
+    is None if some columns need another timestamp unit than others, because small files are read in one unit."""
     if reading.has_coarse_units:
         return None
     numbers, where = row_numbers or False, reading.where.pushed
