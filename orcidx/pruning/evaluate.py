@@ -197,9 +197,9 @@ def evaluate(
 
     ``evidence`` is ordered from coarse to fine. Each piece of evidence is evaluated for the whole tree, but only for
     undecided rows. A row is decided for a leaf in three cases: the leaf rules out the row, a sibling under AND rules
-    out the row, or the row certainly matches a sibling under OR. All results for one leaf are intersected. AND
-    intersects the results of its children, and OR unites them. ``prior`` has the ``states`` of a coarser outcome over
-    the same rows."""
+    out the row, or the row certainly matches a sibling under OR. For one leaf, the sets ``may`` of all findings are
+    intersected, and the sets ``must`` are united. AND intersects the results of its children, and OR unites them.
+    ``prior`` has the ``states`` of a coarser outcome over the same rows."""
     nothing = RowSelection.none(span.length)
     states = [LeafState(span, nothing) for _ in leaves(root)] if prior is None else list(prior)
     evaluation = _Evaluation(states, span, nothing)
