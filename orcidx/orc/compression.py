@@ -1,9 +1,9 @@
 """Decompresses streams: the framing of chunks, and the codecs.
 
 A compressed ORC stream is a sequence of chunks. Each chunk has a ``header`` (3 bytes, little endian: length * 2 +
-original) and ``length`` bytes. If ``original`` is 1, the chunk is stored uncompressed. The decompressed bytes of a
-chunk are at most the compression block size. The stored bytes of a chunk do not exceed this size either. With codec
-NONE there are no headers.
+original) and ``length`` bytes. If ``original`` is 1, the chunk is stored uncompressed. A compressed chunk has at most
+the compression block size, before and after decompression. An original chunk may be larger, because ORC C++ reads such
+chunks. With codec NONE there are no headers.
 
 ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
 consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each codec. The
@@ -113,8 +113,9 @@ def read_framed(
     """Decompresses all chunks of ``buffer`` (footer, metadata, index stream) and returns them as one ``bytes`` object.
     If ``codec`` is ``None``, the bytes are returned unchanged.
 
-    Raises ``CorruptFile`` with ``name`` and the chunk's offset for a chunk that is damaged, extends past the end, or
-    exceeds the block size. Raises ``Unsupported`` if all chunks together exceed ``max_size`` bytes.
+    Raises ``CorruptFile`` with ``name`` and the chunk's offset for a chunk that is damaged or extends past the end, and
+    for a compressed chunk that exceeds the block size. Raises ``Unsupported`` if all chunks together exceed
+    ``max_size`` bytes.
     """
     if codec is None:
         return bytes(buffer)
@@ -172,7 +173,7 @@ def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
     """Yields the chunks of a stream in order, as pairs (offset of the header, decompressed bytes). The bytes are valid
-    until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as ``read_framed``."""
+    until the next chunk. Without a codec the whole stream is one chunk. Raises ``CorruptFile`` as ``read_framed`` does."""
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")
@@ -184,12 +185,6 @@ def decompressed_chunks(
             while offset < len(whole):
                 start, end, original = _chunk_bounds(whole, offset, block_size, name)
                 if original:
-                    if end - start > block_size:
-                        raise CorruptFile(
-                            f"a chunk of {end - start} bytes exceeds the block size {block_size}",
-                            stream=name,
-                            offset=offset,
-                        )
                     yield offset, whole[start:end]
                 elif end > start:
                     try:

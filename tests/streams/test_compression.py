@@ -17,7 +17,7 @@ from streams.framing import compressed, deflate, original
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc import compression
-from orcidx.orc.compression import Codec, open_codec, read_framed
+from orcidx.orc.compression import Codec, decompressed_chunks, open_codec, read_framed
 from orcidx.orc.kinds import CompressionKind
 from orcidx.orc.native_codec import NativeCodec, lzo_size
 
@@ -278,3 +278,13 @@ def test_framed_blobs(native: bool) -> None:
         read_framed(blob, codec, 100, name="footer", max_size=5)
     with pytest.raises(CorruptFile, match="block size"):
         read_framed(blob, codec, 1 << 40, name="footer")
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_an_original_chunk_may_exceed_the_block_size(native: bool) -> None:
+    """ORC C++ reads such chunks. ORC Java refuses them."""
+    codec = codec_of("ZLIB", native)
+    framed = original(b"x" * 12) + compressed(deflate(b"abc"))
+    assert read_framed(framed, codec, 5, name="footer") == b"x" * 12 + b"abc"
+    found = decompressed_chunks(framed, codec, 5, name="DATA")
+    assert [(offset, bytes(chunk)) for offset, chunk in found] == [(0, b"x" * 12), (15, b"abc")]
