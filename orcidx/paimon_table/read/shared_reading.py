@@ -40,7 +40,9 @@ Unit = Literal["s", "ms", "us", "ns"]
 
 @dataclass(frozen=True)
 class SharedReading:
-    """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
+    """The values that files of the same schema share in a scan.
+
+    ``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
     ``entries``: the columns that are read. ``schema``: the schema of these columns. ``options``: the options for
     reading the files. ``small``: reads small files without opening an ``OrcFile``."""
 

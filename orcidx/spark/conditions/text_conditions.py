@@ -33,7 +33,9 @@ __all__ = ["PushedCondition", "TextCondition", "as_in_spark", "filtered_by", "pr
 
 @dataclass(frozen=True)
 class PushedCondition:
-    """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
+    """The predicate that orcidx evaluates for the text of a condition.
+
+    ``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
     true only for these rows. ``columns``: the columns that the text names, or None if Spark does not give them.
     ``chars``: the CHAR columns among them. ``of_files``: whether the text uses the file that Spark's reader is
     reading."""

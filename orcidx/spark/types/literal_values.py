@@ -1,8 +1,8 @@
 """Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
 Catalyst's JSON shows dates and times as texts. The calendar and the time zone of the texts depend on Spark's version.
-The JSON does not show bytes. So times are fetched from the JVM. If a predicate must be exact, dates and bytes are
-fetched, too."""
+So times are fetched from the JVM. The JSON does not show bytes. If a predicate must be exact, dates and bytes are
+fetched from the JVM, too."""
 
 from __future__ import annotations
 
