@@ -207,11 +207,11 @@ def finest_unit(schema: pa.Schema) -> Unit:
 
 
 def with_coarse_units(stored: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema | None:
-    """The schema of a file in which each timestamp column has the unit of its type in ``kinds``, if this unit is
-    coarser. The result is None if no unit is coarser.
+    """Replaces the units of a file's timestamp columns by the units of the same columns in ``kinds``, where the latter
+    are coarser. The result is None if none of them is coarser.
 
-    A coarser unit has a larger range. If such a column were read in the unit of another column, its times beyond the
-    range of that unit could not be read."""
+    A coarser unit has a larger range. If a column with a coarse unit were read in a finer unit, its times beyond the
+    range of the finer unit could not be read."""
     fields = []
     for field in stored:
         have, want = field.type, kinds.get(field.name, field.type)

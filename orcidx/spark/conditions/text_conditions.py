@@ -96,8 +96,8 @@ class TextCondition:
 def as_in_spark(
     spark: SparkSession, where: SparkWhere, clock_zone: str, *, once: bool = False
 ) -> SparkWhere | TextCondition:
-    """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged, and with Spark Connect
-    every condition."""
+    """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged. With Spark Connect, a
+    text is returned unchanged, too."""
     is_text = isinstance(where, str) and not is_connect(spark)
     return TextCondition(spark, str(where), clock_zone, once=once) if is_text else where
 
