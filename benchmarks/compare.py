@@ -148,7 +148,7 @@ def main() -> int:
         numbers = f"{row.megabytes:7.2f} {row.pyarrow_ns:8.2f} {row.orcidx_ns:8.2f} {row.ratio:6.2f}x"
         print(f"{row.name:34} {row.codec:7} {numbers}{'' if row.equal else '  VALUES DIFFER'}", flush=True)
     if not found:
-        raise SystemExit(f"no row has a name that contains {given.only!r}; change --only")
+        raise SystemExit(f"nothing was measured, because no row has a name that contains {given.only!r}; change --only")
     print(report(found))
     if given.json:
         given.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in found], indent=1))

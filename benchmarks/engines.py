@@ -202,7 +202,10 @@ def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[],
     """Returns the least milliseconds of each source. Raises ``SystemExit`` if the answers differ."""
     answers = {source: rows_of(run(query)) for source, run in runs.items()}
     if not same_answers(answers):
-        raise SystemExit(f"the answers differ: { ({source: rows[:3] for source, rows in answers.items()}) }\n{query}")
+        raise SystemExit(
+            "the sources return different rows; the first three rows of each source: "
+            f"{ ({source: rows[:3] for source, rows in answers.items()}) }\nThe query: {query}"
+        )
     best = dict.fromkeys(runs, math.inf)
     for turn in range(rounds):
         order = list(runs) if turn % 2 == 0 else list(reversed(runs))

@@ -98,7 +98,7 @@ def measure(name: str, peer: Callable[[], Any], ours: Callable[[], Any], repeat:
     """Measures both sides in turns. The best of ``repeat`` times counts. Different answers raise ``SystemExit``."""
     expected, found = peer(), ours()
     if not (expected.equals(found) if isinstance(expected, pa.Table) else expected == found):
-        raise SystemExit(f"{name}: the answers differ")
+        raise SystemExit(f"{name}: orcidx and its peer must return the same result, but their results differ")
     del expected, found
     theirs = cold = warm = float("inf")
     for _ in range(repeat):

@@ -23,7 +23,7 @@ USUAL = "(track_|peakmem|^tail|^prune|^lookup|^bloom)"
 def run(name: str, bench: str, repeat: int) -> None:
     """Runs asv. ``name`` is the name of the machine."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True, cwd=HERE).stdout
-    with tempfile.TemporaryDirectory() as home:  # asv stores facts about machines in the home directory
+    with tempfile.TemporaryDirectory() as home:  # asv reads its description of the machine from the home directory
         machine = {"version": 1, name: {"machine": name, "os": sys.platform, "cpu": "", "ram": ""}}
         Path(home, ".asv-machine.json").write_text(json.dumps(machine))
         settings = {"warmup_time": "0.05", "rounds": "1", "repeat": str(repeat), "sample_time": "0.02"}

@@ -19,7 +19,7 @@ def generator() -> str:
     """Returns the path of the program that generates the tables of TPC-H."""
     program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
-        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
+        raise SystemExit("tpchgen-cli was not found; install it with: python -m pip install 'orcidx[bench]'")
     return program
 
 

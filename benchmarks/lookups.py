@@ -217,7 +217,9 @@ def absent_price(path: Path) -> Any:
         price = pa.scalar(decimal.Decimal(cents) / 100, type_)
         if not pc.any(pc.equal(prices, price)).as_py():
             return price.as_py()
-    raise SystemExit("l_extendedprice has every price from 20000.00 to 59999.99, but an absent price is needed")
+    raise SystemExit(
+        "l_extendedprice contains every price from 20000.00 to 59999.99, but the benchmark needs one that is missing"
+    )
 
 
 # ---------------------------------------------------------------------- the command

@@ -90,7 +90,7 @@ class Java:
     def __init__(self, folder: Path, *, memory: str) -> None:
         jars = Path(os.environ.get("ORCIDX_JARS") or Path.home() / ".cache" / "orcidx" / "jars")
         if not (jars / JAR).is_file():
-            raise SystemExit(f"no {JAR} in {jars}: run .ci/fetch-paimon, or give --no-java")
+            raise SystemExit(f"{jars} does not contain {JAR}; run .ci/fetch-paimon, or give --no-java")
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession
 
@@ -341,7 +341,7 @@ def main() -> int:
     if not found:
         excluded = "" if given.java else ", or leave out --no-java, which excludes the scans"
         raise SystemExit(
-            f"nothing was measured: no row has a name that contains {given.only!r}; change --only{excluded}"
+            f"nothing was measured, because no row has a name that contains {given.only!r}; change --only{excluded}"
         )
     slower = [row.name for row in found if row.java and row.ours.cpu > 1.5 * row.java.cpu]
     print(f"\n{len(found)} rows; slower than Java by more than half: {', '.join(slower) or 'none'}")

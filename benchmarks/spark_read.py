@@ -164,7 +164,7 @@ def compared(title: str, sides: Sequence[Callable[[], Any]], pairs: int) -> tupl
     seconds: list[list[float]] = [[], []]
     found = [answer(side()) for side in sides]
     if found[0] != found[1]:
-        raise SystemExit(f"{title}: the answers differ: {str(found)[:300]}")
+        raise SystemExit(f"{title}: both sides must return the same rows, but they return {str(found)[:300]}")
     for number in range(pairs):
         for side in (0, 1) if number % 2 else (1, 0):
             began = time.perf_counter()

@@ -75,7 +75,7 @@ def run_query(spark: Any, text: str, rounds: int, clock: Callable[[], float]) ->
                 seconds[side].append(clock() - began)
     orcidx_spark.disable(spark)
     if answers["plain"] != answers["enabled"]:
-        raise SystemExit(f"the answers differ: {str(answers)[:300]}")
+        raise SystemExit(f"the query must return the same rows on all sides, but it returns {str(answers)[:300]}")
     return seconds
 
 

@@ -82,7 +82,7 @@ def write_rows(spark: Any, table: str, files: int, rows: int) -> None:
     spec = {"bloom-filter": {"key": {"items": str(2 * rows // files), "fpp": "0.001"}}}
     built = orcidx_spark.build_file_index(spark, table, spec, progress=False).collect()
     if {row.status for row in built} != {"built"}:
-        raise SystemExit(f"not every file was indexed: {built}")
+        raise SystemExit(f"build_file_index must build an index of every file, but it returned {built}")
 
 
 def query_of(spark: Any, side: str, table: str, where: str, columns: str) -> Any:
@@ -98,7 +98,7 @@ def compare(spark: Any, place: Place, table: str, title: str, where: str, column
     fetched = dict.fromkeys(SIDES, 0)
     answers = {}
     for number in range(-2, rounds):  # the first two rounds are not counted, because they warm up the JVM
-        asked = where.format(number + 2)  # a new value, because an enabled session caches its decisions
+        asked = where.format(number + 2)  # a new literal in each round, because an enabled session caches decisions
         for side in (*SIDES[number % 3 :], *SIDES[: number % 3]):
             (orcidx_spark.enable if side == "enabled" else orcidx_spark.disable)(spark)
             before, began = place.fetched(spark), time.perf_counter()
@@ -107,7 +107,7 @@ def compare(spark: Any, place: Place, table: str, title: str, where: str, column
                 seconds[side].append(time.perf_counter() - began)
             fetched[side] = place.fetched(spark) - before
         if any(answers[side] != answers["spark"] for side in SIDES):
-            raise SystemExit(f"the answers differ: {str(answers)[:300]}")
+            raise SystemExit(f"{title}: all sides must return the same rows, but they return {str(answers)[:300]}")
     orcidx_spark.disable(spark)
     for side in SIDES:
         ratio = median(one / other for one, other in zip(seconds["spark"], seconds[side]))

@@ -239,7 +239,7 @@ def sorted_range(rows: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory, "sorted.orc"))
         orcidx.write_table(table, path)
-        time.sleep(0.2)  # the metadata of a newer file is not cached
+        time.sleep(0.2)  # the metadata of a file that was just written is not cached
         yield f"{rows:,} rows, a range of three quarters; processor milliseconds, and how many times as fast"
         yield "| column | aggregate | nothing known | scan with the condition | scan of all rows | pyarrow, all rows |"
         yield "|---|--:|--:|--:|--:|--:|"

@@ -81,7 +81,7 @@ def check_stream_source(source: StreamSource, content: bytes) -> None:
         view = memoryview(source.fetch(offset))
         assert view.contiguous
         assert view.format == "B"
-        usable = min(len(view), size - offset)  # the view may hold bytes behind the end of the stream
+        usable = min(len(view), size - offset)  # the view may contain bytes behind the end of the stream
         assert usable >= 1
         assert bytes(view[:usable]) == content[offset : offset + usable]
         return offset + usable

@@ -233,7 +233,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     # Workers start in the checkout, but they must import the installed package.
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_source_tree(), os.environ.get("PYTHONPATH")]))
-    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED  # also used by sessions in processes that tests start
+    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED  # Spark sessions in processes that tests start use it, too
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")

@@ -51,7 +51,7 @@ class Golden:
         path = self.path.parent / self.sidecar["file"]
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if hashlib.sha256(data).hexdigest() != self.sidecar["sha256"]:
-            raise AssertionError(f"{path.name} is not the golden body")
+            raise AssertionError(f"the SHA-256 of {path.name} differs from the one in its sidecar file")
         return data
 
     @cached_property

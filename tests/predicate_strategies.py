@@ -44,8 +44,8 @@ def rounded(value):
     return float(np.float32(value)) if math.isnan(value) or abs(value) < 1e38 or math.isinf(value) else 1.0
 
 
-# name: (arrow type, values, literals, operators beyond the comparisons)
 STRING_OPS = [Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS]
+# name: (arrow type, values, literals, operators besides the comparisons)
 KINDS = {
     "int8": (pa.int8(), [x for x in INTS if -128 <= x < 128], NUMBERS, [Op.IS_NAN]),
     "int64": (pa.int64(), INTS, NUMBERS, [Op.IS_NAN]),

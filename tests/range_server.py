@@ -87,7 +87,7 @@ class RangeServer:
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 128  # with the default of 5, parallel connects wait a second for a SYN retry
+    request_queue_size = 128  # with the default of 5, parallel clients may wait a second to send SYN again
     daemon_threads = False
     owner: RangeServer
 

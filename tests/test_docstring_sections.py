@@ -129,7 +129,7 @@ def told(text: str) -> set[str]:
 def gaps(function: Callable[..., Any]) -> list[str]:
     """Returns the parts that numpydoc requires and that the docstring lacks."""
     texts = sections(function.__doc__)
-    # The signature has the options by name. Parameters of the type Never exist only to be refused.
+    # The signature lists each option as a parameter. Parameters of the type Never exist only to be refused.
     never = {name for name, kind in function.__annotations__.items() if kind == "Never"}
     own = set(inspect.signature(function).parameters) - {"self", "cls"} - never
     lacking = sorted(own - told(texts.get("Parameters", "")))

@@ -1,4 +1,4 @@
-"""orcidx on Spark. Reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and indexes
+"""orcidx on Spark. Reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and builds indexes of
 directories.
 
 The names of this package are imported when they are first used. pyspark is imported then, too.

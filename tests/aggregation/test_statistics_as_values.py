@@ -107,7 +107,7 @@ def test_integers_that_are_wrong(change: Any, asked: str) -> None:
     with believed():
         try:
             found, rows = aggregated(data, {asked: ASKED[asked]})
-        except pa.ArrowInvalid as error:  # the column's type has no such value
+        except pa.ArrowInvalid as error:  # the wrong bound is outside the range of the column's type
             assert "too large" in str(error)  # noqa: PT017
             return
     assert "decoded" not in rows

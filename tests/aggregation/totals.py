@@ -134,7 +134,7 @@ def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> A
     types = paimon_types(root.names, root.children)
     for name in table.column_names:
         if pa.types.is_timestamp(table.schema.field(name).type) and types.get(name) == "BIGINT":
-            continue  # Spark stores a timestamp without zone as BIGINT, which an index treats as a number
+            continue  # Spark stores a timestamp without zone as BIGINT, and an index would treat it as a number
         for kind in ("bitmap", "bsi", "range-bitmap"):
             if name in types and rng.random() < 0.5 and takes(kind, types[name]):
                 options = {"version": int(rng.integers(1, 3))} if kind == "bitmap" else {}

@@ -121,7 +121,7 @@ def _by_orcidx() -> list[Sample]:
     """Files with each codec, stripes of 4 KiB, every kind of bloom filter, and with or without dictionaries. One file
     is so small that every byte of it can be mutated."""
     table = _table(600)
-    # ORC cannot store the last second before 1970.
+    # ORC cannot store times in the last second before 1970, so all times are moved to the day before.
     before = pc.subtract(table["moment"], pa.scalar(86_400_000, pa.duration("ms")))
     table = table.set_column(table.schema.get_field_index("moment"), "moment", before)
     table = table.append_column("char", pa.array([f"c{i % 9}" for i in range(600)]))

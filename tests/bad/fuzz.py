@@ -112,7 +112,7 @@ def samples_of(kind: str | None = None) -> list[Sample]:
 def work(seed: int) -> None:
     """Runs a worker. Each input line has the number of a case and, if the case has one, a kind. Each output line has a
     result."""
-    corpus()  # loaded first, so that its memory does not count in a case
+    corpus()  # loaded first, so that its memory is not counted as memory of a case
     if not SANITIZED:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30),) * 2)
@@ -182,7 +182,7 @@ def fuzz(seed: int, cases: Iterator[Number], *, workers: int) -> tuple[Counter[s
                 why = "hung" if worker.hung() else "crashed"
                 number, words = worker.case, stop(worker)
                 if number is None:
-                    raise SystemExit(f"a worker does not start: {words}")
+                    raise SystemExit(f"a worker process ended before its first case: {words}")
                 findings.append(f"case {number}: {why}: {words}")
                 start()
                 continue

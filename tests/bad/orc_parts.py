@@ -130,8 +130,8 @@ def _decompress(body: bytes, codec: int, block: int) -> bytes:
         if codec == ZSTD:
             return zstandard.ZstdDecompressor().decompress(body, max_output_size=block)
     except (zlib.error, cramjam.DecompressionError, lzallright.LZOError, zstandard.ZstdError) as error:
-        raise ValueError(f"a chunk does not decompress: {error}") from error
-    raise ValueError(f"codec {codec}")
+        raise ValueError(f"a chunk cannot be decompressed: {error}") from error
+    raise ValueError(f"codec {codec} is not supported")
 
 
 def damage_inside(data: bytes, random: Random) -> bytes:

@@ -1,4 +1,4 @@
-"""The coverage-guided fuzz targets still run without a fuzzer, with each of their seeds and with some damaged seeds."""
+"""Runs each coverage-guided fuzz target without a fuzzer, with each of its seeds and with some damaged seeds."""
 
 import importlib
 from random import Random

@@ -375,7 +375,7 @@ def test_an_append_drops_no_digits_below_a_microsecond(orcidx_command, tmp_path:
     folder = str(empty_table(tmp_path / "t", {"at": kind}))
     assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
     whole = rows.read_bytes()
-    nanos = b"\x4e\x01\x00\x2d"  # two values of 8 bits: 0 ns, and 5 ms as the digit 5 and six zeros
+    nanos = b"\x4e\x01\x00\x2d"  # two 8-bit values: 0 ns, and 5 ms, stored as the digit 5 and six zeros
     assert whole.count(nanos) == 1
     rows.write_bytes(whole.replace(nanos, nanos[:3] + b"\x28"))  # 5 ns instead of 5 ms
     code, _, err = orcidx_command("table", "append", folder, str(rows), *words)

@@ -271,7 +271,7 @@ def test_a_huge_length_allocates_nothing(length: int) -> None:
     column.limits = Limits(64 << 20)
     with pytest.raises(BatchTooLarge):
         column.read()
-    # None stands for a read of a single row, which cannot be split into smaller batches, so the error is another one.
+    # With the limit None, a single row is read. It cannot be split into smaller batches, so another error is raised.
     column.limits = Limits(None)
     with pytest.raises(Unsupported, match=r"the lists of a row have \d+ elements|one row .* held_bytes"):
         column.read()

@@ -81,7 +81,7 @@ def test_invalid_text_among_rows_that_are_dropped(tmp_path: Path, monkeypatch: p
     for keeps in (True, False):
         monkeypatch.setattr(base, "KEEPS", keeps)
         with orcidx.open(path) as file:
-            scan = file.scan(["s"], "noise > 10")  # drops the row with the marker
+            scan = file.scan(["s"], "noise > 10")  # the condition drops row 500, whose text is invalid
             with pytest.raises(orcidx.CorruptFile, match="UTF-8"):
                 scan.to_table()
             assert set(file.scan(["s"], "noise > 10", utf8="replace").to_table()["s"].to_pylist()) == {"ab"}

@@ -50,7 +50,7 @@ def test_offsets_outside_of_the_data_are_refused() -> None:
             make_views(np.array(offsets, np.int32), b"abc", bytearray(64))
     with pytest.raises(ValueError, match="do not fit"):
         make_views(np.array([0, 1, 2], np.int32), b"abc", bytearray(16))
-    make_views(np.array([0, 90, 1 << 30, 0, 2], np.int32), b"abc", bytearray(64))  # reads nothing outside of the data
+    make_views(np.array([0, 90, 1 << 30, 0, 2], np.int32), b"abc", bytearray(64))  # must not read outside of the data
 
 
 @pytest.mark.parametrize(

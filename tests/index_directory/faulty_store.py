@@ -171,7 +171,7 @@ class FaultyFileSystem(AbstractFileSystem):
         return self.world.call("info", path, look)
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
-        raise NotImplementedError("orcidx lists this store by find, not by ls")
+        raise NotImplementedError("orcidx must list this store with find(), not with ls()")
 
     def find(self, path: str, maxdepth: Any = None, withdirs: bool = False, detail: bool = False, **_: Any) -> Any:
         path = self._strip_protocol(path)

@@ -228,7 +228,7 @@ class History:
         elif isinstance(result, (Died, *CLEAR)):
             self.tally[f"failed by {type(result).__name__}"] += 1
         elif isinstance(result, BaseException):
-            raise AssertionError(f"{job}: an unexpected {type(result).__name__}: {result}") from result
+            raise AssertionError(f"{job} failed with an unexpected {type(result).__name__}: {result}") from result
 
     def _settled(self) -> None:
         """Checks what must hold between rounds, when no job writes and no call fails."""
@@ -261,7 +261,7 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
             except Exception as error:
                 wrong.append(f"history {seed}: {type(error).__name__}: {str(error)[:600]}")
             writers._proven.clear()
-    finally:  # other tests use the protocol "gs", too
+    finally:  # restores the protocol "gs", because other tests use it, too
         _registry.pop("gs")
         if before is not None:
             fsspec.register_implementation("gs", before, clobber=True)

@@ -111,7 +111,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 def keys(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
     types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=6))
     if draw(st.booleans()):
-        types = types * draw(st.integers(9, 25))  # needs more than one word of null bits
+        types = types * draw(st.integers(9, 25))  # so many types need more than one word of null bits
     row = st.tuples(*(st.none() | VALUES[text] for text in types)).map(list)
     return types, draw(st.lists(row, max_size=3))
 

@@ -123,7 +123,7 @@ def test_container_answers(root: Path) -> None:
         for record in sidecar["predicates"]:
             text = record["predicate"]
             if text and text[0] == "startswith" and sidecar["name"].startswith("modified"):
-                continue  # this predicate tests an INT column for a prefix
+                continue  # not compared, because the predicate tests an INT column for a prefix
             verdict = index.evaluate(predicate(text) if text else None)
             if text and sharper(sidecar, text):
                 if record["result"] == "ROWS" and verdict.rows is not None and "rows" in record:
@@ -290,7 +290,8 @@ def test_a_file_of_another_size_is_not_trusted() -> None:
     index = paimon.read_file_index(data, types={"a": "INT"}, rows=4)
     assert index.evaluate(col("a") == 1).kind == "remain"
     assert "3 rows, but the data file has 4" in index.notes[0]
-    assert index.evaluate(col("a") == 9).kind == "skip"  # the bloom filter excludes the value, but cannot name rows
+    # The bloom filter does not depend on the number of rows, so it is used. It excludes 9.
+    assert index.evaluate(col("a") == 9).kind == "skip"
     with pytest.raises(CorruptFile, match="the data file has 4"):
         paimon.read_file_index(data, types={"a": "INT"}, rows=4, strict=True).evaluate(col("a") == 1)
 

@@ -35,7 +35,7 @@ def mutations(body: bytes, rng: np.random.Generator, count: int) -> Iterator[byt
         for at in rng.integers(0, size, rng.integers(1, 4)):
             changed[at] ^= 1 << int(rng.integers(0, 8))
         yield bytes(changed)
-    # Lengths and counts lie near the front.
+    # Lengths and counts are near the start, so all offsets there are tried. The other offsets are random.
     for at in [*range(min(size - 3, count // 2)), *rng.integers(0, max(size - 3, 1), count // 2)]:
         if at + 4 <= size:
             yield body[:at] + struct.pack(">i", EXTREMES[int(rng.integers(len(EXTREMES)))]) + body[at + 4 :]

@@ -132,7 +132,7 @@ def test_answers(root: Path, folder: str) -> None:
             else:
                 assert verdict.kind == record["result"].lower(), where
     assert asked >= 60
-    assert deviations < 0.6 * asked  # most are about null rows, for <> and NOT IN of a bitmap
+    assert deviations < 0.6 * asked  # most of them concern null rows in answers of bitmaps to <> and NOT IN
 
 
 def check_soundness(golden: Golden, record: dict[str, Any], verdict: Any, where: str) -> None:

@@ -49,7 +49,8 @@ class Column:
     key: Callable[[Any], Key] = lambda value: value
     ops: Sequence[Op] = ORDER
     length: int | None = None
-    points_alone: bool = False  # indexes answer only equality, because keys are coarser than values
+    points_alone: bool = False
+    """Whether indexes answer only equality, because several values can have the same key."""
 
 
 FLOATS = [-INF, -1.5, -0.0, 0.0, 0.1, 1.5, INF, math.nan]

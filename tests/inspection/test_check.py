@@ -221,8 +221,8 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
         first, last = (int(number.replace(",", "")) for number in re.findall(r"[\d,]{4,}", hole.text))
         assert start <= first < start + 4096
         assert start + 12_288 < last <= start + 20_480
-        # If the hole is in the data (told is None), uncompressed chunks can still be decoded, and only statistics
-        # differ.
+        # If the zeros are in the data (``told`` is None), uncompressed chunks can be decoded, and only the statistics
+        # are wrong. Then the first problem is another one.
         if told is not None:
             assert told in check.problems[0].text
             assert write_whole(check, describe_source(path), tmp_path / "b.orc").rows == 16_000

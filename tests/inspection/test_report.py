@@ -103,7 +103,7 @@ def test_the_page_says_what_was_found(path):
         (None, "Give a condition"),
         ("user > 3", "orcidx rewrite IN OUT --sort-by user"),
         ("`<city>` = 'city3'", "bloom_filter_columns="),
-        ("id = -3", "but the scan reads "),  # the file is small and read completely
+        ("id = -3", "but the scan reads "),  # the file is so small that it is read completely
         ("id + 0 = id", "no index can be used"),
     ],
 )
@@ -206,7 +206,7 @@ def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
     explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
     assert "row group" in str(explanation)
     assert explanation.skipped_by == {"dictionary": 500}
-    assert len(asked) == 2  # one for the text and one for the counts, not one for each row group
+    assert len(asked) == 2  # one call for the text and one for the counts, not one for each row group
 
 
 def test_tiles_fill_the_treemap():

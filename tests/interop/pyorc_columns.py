@@ -26,7 +26,8 @@ class Kind:
 
 
 def _timestamp(i: int) -> dt.datetime:
-    # No value is between -1 s and 0, because writers lose the sign there. Fractions are zero or in microseconds.
+    # No time is in the last second before 1970, because writers lose the sign of such a time. Fractions of a second
+    # are zero or whole microseconds.
     return dt.datetime(1969, 12, 20) + dt.timedelta(hours=i, microseconds=(i % 5) * 123_457 if i % 3 else 0)
 
 

@@ -85,7 +85,7 @@ def test_duckdb_answers(connection: Any, condition: str) -> None:
     query = "select count(*), sum(id), count(x), min(text), sum(price) from {} where " + condition
     expected = connection.sql(query.format("expected")).fetchall()
     assert connection.sql(query.format("rows")).fetchall() == expected
-    # For the second query, the adapter of DuckDB 2 has stored which conditions are worth pushing.
+    # When the second query runs, the adapter of DuckDB 2 has already stored which conditions are worth pushing down.
     assert connection.sql(query.format("rows")).fetchall() == expected
 
 
@@ -163,7 +163,8 @@ def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
     assert worth(col("id") == -1)
     assert not worth(col("text") == "v3")
     assert not worth(None)
-    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # only some of so many files are opened
+    # Of so many files, ``pays`` opens only some.
+    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))
 
 
 def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monkeypatch: Any) -> None:

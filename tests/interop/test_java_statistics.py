@@ -110,7 +110,7 @@ def test_statistics_equal_java(spark: Any, golden_orc: Path, name: str) -> None:
     file = orcidx.open(path)
     tail = file.tail
     nodes = list(file._reader.root.walk())
-    # Java lists the statistics of the file, and of each stripe, by column.
+    # Java's statistics of the file, and of each stripe, are lists with one entry for each column.
     whole = list(theirs.getStatistics())
     stripes = [list(item.getColumnStatistics()) for item in theirs.getStripeStatistics()]
     compared = 0

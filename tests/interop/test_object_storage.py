@@ -117,7 +117,7 @@ def test_far_ranges_in_few_requests(describe: Describe, s3: tuple[str, RequestLo
         assert reader.metrics.requests == most
         reader.close()
         log.requests.clear()
-        reader = describe("far.orc").open()  # the first reader has kept its responses
+        reader = describe("far.orc").open()  # a new reader, because the first one has kept its responses
         assert [len(b) for b in asyncio.run(reader.aread_ranges(ranges, most=most))] == [n for _, n in ranges]
         assert len([one for one in _objects(log, "far.orc") if one[0] == "GET"]) == most
         reader.close()

@@ -94,7 +94,7 @@ def test_deletions_committed_to_an_append_table(paimon_java: Any, bitmap64: bool
         paimon_java.write(name, data_rows(start))
     (folder / "index").mkdir()
     gone = {0: [0, 7, ROWS - 1], ROWS: [*range(100, 4000)], 2 * ROWS: [*range(0, ROWS, 2)]}
-    for target_size in (None, 20):  # the second commit writes several files, and replaces the first commit
+    for target_size in (None, 20):  # the second commit writes several files, which replace the file of the first commit
         files = open_table(folder).files()
         first_id = {file.entry.name: pa.orc.read_table(file.path, columns=["id"])["id"][0].as_py() for file in files}
         written = {file: DeletionVector(gone[first], bitmap64=bitmap64) for file, first in first_id.items()}

@@ -314,7 +314,7 @@ def test_top_rows(paimon_java: Any, rng: np.random.Generator, case: Case) -> Non
             given = None if selection is None else BitMap(selection)
             ours = one.top_k(k, strict=strict, selection=given, **order)
             where = (shape, k, order, strict, selection)
-            if shape == "nulls":  # issue 9140; Java also ignores the selection if all values are null
+            if shape == "nulls":  # Paimon's issue 9140: if all values are null, Java ignores the selection, too
                 assert ours <= rows or found == [0, NULLS - 1], where
                 continue
             candidates = list(range(len(values)) if selection is None else selection)

@@ -194,7 +194,7 @@ def test_deletion_vectors_in_buckets(paimon_java: Any, bitmap64: bool) -> None:
     gone = keys[::50]
     paimon_java.write(name, pa.table({"k": gone, "v": [0] * len(gone)}), kind="DELETE", compact=True)
     paimon_java.write(name, pa.table({"k": ["not compacted"], "v": [5]}))
-    assert check(paimon_java, name) >= 490  # the last row is visible once Paimon has compacted it
+    assert check(paimon_java, name) >= 490  # without the last row, which is not visible before Paimon compacts it
     table = open_table(folder)
     vectors = [vector for path in folder.glob("index/*") for _, vector in read_deletion_vectors(path)]
     assert {vector.bitmap64 for vector in vectors} == {bitmap64}
@@ -268,7 +268,8 @@ def test_partition_directories_that_the_jvm_names(paimon_java: Any, jvm_in: Any,
     name = f"named_by_jvm_{legacy}"
     types = {"v": "INT", "f": "FLOAT", "d": "DOUBLE", "c": "TIME(3)", "t": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     if legacy == "false":
-        types["y"] = "BYTES"  # Java itself does not find the directory "[B@1b2c3d" of a legacy name again
+        # The legacy name of a BYTES value is like "[B@1b2c3d". Java itself does not find such a directory again.
+        types["y"] = "BYTES"
     keys = [key for key in types if key != "v"]
     options = {"bucket": "-1", "partition.legacy-name": legacy, "orc.timestamp-ltz.legacy.type": "false"}
     folder = paimon_java.create(name, types, partition_keys=keys, options=options)

@@ -142,7 +142,7 @@ class MutantRun:
                 outcome, by = tried(mutant, [items[name] for name, _ in suite if name in items], seconds, code)
                 if by in items and by not in alone:
                     alone[by] = passes(items[by])
-                if by in items and not alone[by]:  # a test that does not pass alone proves nothing
+                if by in items and not alone[by]:  # without a mutant, the test fails, too
                     runs = [run for run in runs if run["test"] != by]
                     outcome = ""
             if by in items:
@@ -377,7 +377,7 @@ def main() -> int:
     asked.add_argument("--modules", nargs="*")
     asked.add_argument("--tests", nargs="*", default=TESTS)
     given = asked.parse_args()
-    os.environ["CI"] = "1"  # Hypothesis draws the same examples for each mutant
+    os.environ["CI"] = "1"  # with CI set, Hypothesis draws the same examples for each mutant
     options = ["-n0", "-q", "--no-header", "-o", "timeout=0", f"--basetemp={ROOT}/build/mutants_temp{given.part[0]}"]
     return int(pytest.main([*options, *given.tests], plugins=[MutantRun(given)]))
 

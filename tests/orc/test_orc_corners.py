@@ -205,7 +205,7 @@ def test_batches_are_cut_by_bytes(stride: int, dictionary: bool) -> None:
         assert file.read(batch_bytes=4000).equals(expected)
         sizes = [len("".join(filter(None, batch["s"].to_pylist()))) for batch in file.scan(batch_bytes=4000)]
         assert sum(size > 9000 for size in sizes) <= 7
-        assert max(sizes) < 13_000  # one value can exceed the limit, and the batch can have more rows
+        assert max(sizes) < 13_000  # a batch may have one value of 9,000 bytes and 4,000 bytes of other values
 
 
 def test_lists_beyond_the_bound_are_cut_too() -> None:
@@ -273,7 +273,7 @@ def test_errors_are_the_same_with_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, table = wide_file(70_000)  # a smaller stripe in memory is read by one thread
+    data, table = wide_file(70_000)  # so many rows, because a smaller stripe in memory is read by one thread
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
     others = threading.Event()

@@ -349,7 +349,7 @@ def test_timestamp_bounds() -> None:
     day = 86_400_000
     units = [
         timestamps(day, 2 * day),
-        timestamps(day, 2 * day, 1, 8),  # the stored numbers of nanoseconds are one too large
+        timestamps(day, 2 * day, 1, 8),  # ORC stores nanoseconds plus one, so 1 and 8 mean 0 and 7
         timestamps(-2 * day, -day, -499, 1),  # a negative number of nanoseconds, as Arrow's writer stores it
         timestamps(-500, -400, 1, 1),  # without a correction, this would be read as half a second after the epoch
         timestamps(-(10**15), 10**15, 1, 1),  # beyond int64 nanoseconds

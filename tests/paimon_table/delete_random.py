@@ -249,7 +249,7 @@ def make_appended(rng: np.random.Generator, folder: Path) -> Made:
     options = {"file__format": form}
     for index, types in INDEXES.items():
         indexed = [name for name in types if name in names and old.get(name) == name and rng.random() < 0.5]
-        if index == "bsi":  # appending refuses the value that a BSI cannot hold
+        if index == "bsi":  # a BSI cannot store this value, so an append would be refused
             indexed = [name for name in indexed if -(2**63) not in columns[name,].values(slice(None))]
         if indexed:
             options[f"file_index__{index.replace('-', '_')}__columns"] = ",".join(indexed)
@@ -294,7 +294,7 @@ def make_nested(rng: np.random.Generator, folder: Path) -> Made:
     """Makes a table of one file that pyarrow writes. It has fields inside a ROW, which an append does not support."""
     form = str(rng.choice(["orc", "parquet"]))
     usable = [name for name in TYPES if not name.startswith("ltz") and name not in ("time", "char")]
-    if form == "parquet":  # Paimon stores nanoseconds as INT96 in Parquet files
+    if form == "parquet":  # Paimon stores nanoseconds as INT96, which pyarrow does not write by default
         usable = [name for name in usable if not (name.startswith("ts") and int(name[-1]) > 6)]
     names = [str(name) for name in rng.permutation(usable)[:5]]
     count = int(rng.integers(1, 2 * ROWS))

@@ -157,7 +157,7 @@ def test_frames_that_are_refused() -> None:
     assert list(read_avro(memoryview(good))) == [{"n": 1, "s": None}]
     for end in range(len(good)):
         if good[:end].endswith(SYNC):
-            continue  # a file that is cut here is a valid file of fewer blocks
+            continue  # a file that is cut here is a valid file with fewer blocks
         with pytest.raises(CorruptFile):
             list(read_avro(memoryview(good[:end])))
     for broken in (b"Obj\x01" + b"\xff" * 20, b"Obj\x01" + varint(-1) + b"\xff" * 20, b"Obj\x01" + varint(2**62)):

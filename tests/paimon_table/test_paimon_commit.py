@@ -201,7 +201,7 @@ def test_a_storage_without_exclusive_creation_is_refused_unless_someone_vouches(
 
     def refusing(self: Folder, name: str, data: bytes, *, single_writer: bool = False) -> bool:
         if not single_writer:
-            raise Unsupported("this storage cannot create exclusively")
+            raise Unsupported("this storage cannot create a file exclusively")
         return create(self, name, data)
 
     class Lock:
@@ -792,7 +792,8 @@ def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path
     def one(number: int, moment: datetime.datetime) -> pa.Table:
         return pa.table({"id": [number], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
 
-    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # the file that Java would write in `zone`
+    # This append writes the file that Java would write in ``zone``.
+    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")
     schema = json.loads((folder / "schema" / "schema-0").read_text())
     (folder / "schema" / "schema-1").write_text(
         json.dumps(schema | {"id": 1, "options": schema["options"] | {option: "false"}})

@@ -495,7 +495,7 @@ def test_a_hint_that_is_written_over_while_it_is_read(
         return fetch(self)
 
     monkeypatch.setattr(LocalReader, "whole", written_over)
-    # If ``read_small`` returns None, for example because the file is empty, a reader is opened. Here it always does.
+    # If ``read_small`` returns None, for example for an empty file, a reader is opened. Here it always returns None.
     monkeypatch.setattr("orcidx.paimon.small_files.read_small", lambda *_: None)
     table = open_table(folder)
     if operation == "scan":

@@ -62,7 +62,8 @@ def read_counts(scan: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int, i
     forget_metadata()
     with monkeypatch.context() as patch:
         patch.setattr(LocalReader, "__init__", noted)
-        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)  # threads that read whole files use it
+        # A thread that reads whole files has a ``ReadMetrics`` of its own.
+        patch.setattr("orcidx.scanner.opened_file.ReadMetrics", noted_counts)
         with scan.to_batches() as batches:
             list(batches)
     counts += [one.metrics for one in readers]
@@ -161,7 +162,7 @@ def test_explain_gives_the_bytes_that_a_scan_counts(
 ) -> None:
     """``explain`` gives the same number of bytes as the metrics of the scan. Both include the tails of ORC files."""
     opened = filled(table, "orc")
-    time.sleep(0.2)  # tails of files that were written just before are not kept in memory
+    time.sleep(0.2)  # tails of files that were just written are not kept in memory
     scan = opened.scan(["id"], where)
     forget_metadata()
     told = scan.explain().read_bytes

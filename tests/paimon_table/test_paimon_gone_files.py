@@ -61,7 +61,8 @@ def test_a_scan_is_planned_again_where_its_files_are_gone(table: PaimonTable, ki
         assert sum(batch.num_rows for batch in batches) == 2
         (note,) = batches.notes
         assert (note.kind, note.text) == ("gone", "planned again on snapshot 2, because files of snapshot 1 are gone")
-    part = replace(scan, plan=replace(scan.plan, notes=()))  # a Spark task gets a part without notes
+    # A Spark task gets a part of a scan without notes. Such a part is not planned again.
+    part = replace(scan, plan=replace(scan.plan, notes=()))
     with pytest.raises(FileGone, match=GONE):
         part.to_table()
 

@@ -735,7 +735,8 @@ def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonT
 
 def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable) -> None:
     table.schema({0: ("v", "INT"), 1: ("d", "DOUBLE"), 2: ("s", "STRING")}, partition_keys=("d", "s"))
-    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # 2e23 as text: since Java 19, and before Java 19
+    # Since Java 19, the text of 2e23 is "2.0E23". Before Java 19, it is the second text.
+    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}
     for text, number in texts.items():
         value = float(text)
         rows = pa.table({"v": pa.array([number], pa.int32()), "d": [value], "s": ["a/b"]})

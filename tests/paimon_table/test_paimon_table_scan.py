@@ -313,7 +313,7 @@ def test_widened_and_nested_types(table: PaimonTable, form: str) -> None:
         (col("d") == Decimal("1.5"), 1),
         (col("i") == -5, 1),
         (col("i") > Decimal("0.5"), 1),
-        (col("c") == "a", 0),  # the column is no longer CHAR, so blanks count
+        (col("c") == "a", 0),  # the column is no longer CHAR, so blanks at the end are compared, too
         (col("c") == "a  ", 1),
         (col("t") == moment, 2),
         (col("l").is_null(), 1),
@@ -514,7 +514,7 @@ def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
     scan = open_table(table.path).scan(["id"], top=["score"], limit=3)
     with scan.to_batches() as batches:
         assert [row for batch in batches for row in batch["id"].to_pylist()] == [3500, 0, 1]
-        assert batches.metrics.rows_considered == 2000  # the first file, and the file that contains -1
+        assert batches.metrics.rows_considered == 2000  # those of the first file, and of the file that contains -1
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -698,7 +698,7 @@ def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable)
     _small_table(table, files=2)
     path = next((table.path / "bucket-0").glob("number0.orc"))
     orcidx.write_table(pa.table({"number": [1], "v": ["a"], "at": pa.array([None], pa.timestamp("us"))}), str(path))
-    for where in (None, col("v") == "b"):  # the file's own statistics rule out this value
+    for where in (None, col("v") == "b"):  # the statistics in the file rule out "b"
         with pytest.raises(CorruptFile, match=r"has 1 rows, but the manifest says 5.*number0\.orc"):
             open_table(str(table.path)).scan(where=where).to_table()
 

@@ -134,7 +134,8 @@ def by_pyarrow(rng: np.random.Generator) -> Written:
     rows = int(rng.integers(1, 900))
     table = make_table(rng, rows, tuple(name for name in NAMES if name not in TEXT_TYPES), micros=False)
     arrow = table.arrow()
-    # The option takes the numbers of ORC columns, which also count nested columns. The writer ignores unknown numbers.
+    # ``bloom_filter_columns`` takes numbers of ORC columns. These numbers also count nested columns. The writer
+    # ignores unknown numbers.
     options = {
         "compression": str(rng.choice(["uncompressed", "zlib", "snappy", "zstd", "lz4"])),
         "compression_block_size": 1 << int(rng.integers(16, 19)),
@@ -246,7 +247,8 @@ def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, cou
 
 
 def _given_bytes(item: Column) -> bytes:
-    # For decimals of at most 18 digits, Java's statistics do not accept digits beyond the scale.
+    # For decimals of at most 18 digits, Java's statistics do not accept digits beyond the scale, so ``given`` is not
+    # used.
     values = (item.pool if item.given is None or item.name == "decimal" else item.given)[:-1]
     if item.name == "date":
         values = [hybrid_days((day - datetime.date(1970, 1, 1)).days)[0] for day in values]

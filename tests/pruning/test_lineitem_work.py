@@ -78,7 +78,7 @@ def denied(path: Path) -> str:
             stripes = file.scan(where=col("l_comment") == f"m{number}").explain().files[0].stripes
             if not any(stripe.kept_rows for stripe in stripes):
                 return f"m{number}"
-    raise AssertionError("the filters rule out none of the comments")
+    raise AssertionError("the bloom filters rule out none of the texts m0 to m99")
 
 
 class Truth:

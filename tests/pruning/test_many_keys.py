@@ -54,5 +54,5 @@ def _kept(file: orcidx.OrcFile, where: Any) -> np.ndarray:
     kept = np.zeros(20, np.bool_)
     with mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
         for stripe in file.scan([], where).stripes():
-            kept |= stripe.decision.kept  # one value if the stripe was ruled out as a whole
+            kept |= stripe.decision.kept  # if the whole stripe was ruled out, this array has a single value
     return kept

@@ -56,7 +56,7 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
         array[place] = name
     included = spark._sc._gateway.new_array(jvm.boolean, reader.getSchema().getMaximumId() + 1)
     for number in (0, *(reader.getSchema().findSubtype(name).getId() for name in names)):
-        included[number] = True  # Java uses only the indexes of these columns
+        included[number] = True  # Java uses only the indexes of included columns
     options = reader.options().searchArgument(argument, array).allowSARGToFilter(False).include(included)
     rows = reader.rows(options)
     batch = reader.getSchema().createRowBatch()

@@ -132,7 +132,7 @@ def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
     elif op is Op.IN:
         literals = tuple(one() for _ in range(int(rng.integers(1, 12))))
         found = pc.is_in(column, pa.array(literals, column.type))
-        if name == "double":  # IN compares by equality, and -0.0 equals 0.0
+        if name == "double":  # for IN, -0.0 equals 0.0, but not for ``is_in``
             found = pc.or_(found, pc.and_(pc.equal(column, 0.0).fill_null(False), pa.scalar(0.0 in literals)))
         truth = pc.if_else(column.is_valid(), found, None)
     elif op is Op.BETWEEN:
@@ -167,7 +167,7 @@ def bits(table: pa.Table) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[pa.Table, Path]]:
     rng = np.random.default_rng([20261123, 27])
     made = []
-    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # a stripe has one row group, decoded at once
+    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # a stripe has one row group, which is decoded at once
     several = {"stripe_size": 40_000, "row_index_stride": 500}
     for number, (threshold, sizes) in enumerate([(0.8, several), (1.0, several), (0.0, several), (0.8, small)]):
         table = a_table(rng)

@@ -63,7 +63,8 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("ahead") / "file.orc"
     sizes = {"row_index_stride": 100, "stripe_size": 60_000, "compression_block_size": 1 << 10}
     orcidx.write_table(table, path, compression="zstd", **sizes)
-    while open_reader(str(path)).identity is None:  # new metadata is not cached, which causes more requests
+    # The metadata of a file that was just written is not cached, so a scan would need more requests.
+    while open_reader(str(path)).identity is None:
         time.sleep(0.05)
     return str(path)
 

@@ -107,7 +107,8 @@ def test_random_conditions_keep_the_same_rows(
             found = pa.Table.from_batches(one, expected.schema)
             found.validate(full=True)
             assert found.equals(expected), (where, options)
-            # ``plain`` and ``slow`` join batches by the bytes of their buffers, which have space for one more value.
+            # The batches of ``plain`` and ``slow`` may end at other rows, because their buffers have space for one more
+            # value, and batches are joined by the sizes of their buffers.
             for other in (plain, slow):
                 assert pa.Table.from_batches(other, expected.schema).equals(expected), (where, options)
             assert [batch.num_rows for batch in two] == [batch.num_rows for batch in one], (where, options)

@@ -126,7 +126,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(far) as file:
         rows = file.scan(columns, where, use_threads=False).to_table()
     counted = of_data(far.ranges, sections)
-    evidence = told.files[0].index_bytes  # these include dictionaries, which are read from the data
+    evidence = told.files[0].index_bytes  # ``index_bytes`` includes dictionaries, which are in the data sections
     assert counted <= planned + evidence
     asks_dictionary = where is not None and "word" in {leaf.column for leaf in leaves(where)}
     waits = waits and not are_all_proved(told)
@@ -187,7 +187,7 @@ def test_an_explanation_says_what_is_read(files: list[Path], name: str, number: 
     assert orcidx.scan(path, columns, where, options=options).explain() == told
     forget_metadata()
     requests, size = pass_of(orcidx.scan(path, columns, where, options=options))
-    headers = CHUNK_HEADER * requests * (number < 2)  # the last two files are not compressed
+    headers = CHUNK_HEADER * requests * (number < 2)  # the last two files are uncompressed, without headers
     assert told.read_bytes <= size <= told.read_bytes + headers
     assert orcidx.scan(path, columns, where, options=options).explain() == told
 
@@ -314,7 +314,8 @@ def test_explanations_count_every_read_of_a_file(
     told = orcidx.scan(source, ["id"], where, **more).explain().read_bytes
     forget_metadata()
     _, read = pass_of(orcidx.scan(source, ["id"], where, use_threads=False, **more))
-    over_read = 4 * rows * 4 if place == "remote" and "top" in more else 0  # bytes between ranges of small files
+    # A read of a small file from a remote store includes the bytes between the ranges.
+    over_read = 4 * rows * 4 if place == "remote" and "top" in more else 0
     assert read <= 1.02 * told + over_read  # row indexes of sort keys and headers of chunks are not in ``told``
     assert told == read or more or where
 

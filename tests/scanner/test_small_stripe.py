@@ -252,9 +252,8 @@ def test_columns_of_a_file_come_with_one_read_each(
     assert at_once.equals(by_readers)
     assert at_once.equals(table)
     at_once.validate(full=True)
-    monkeypatch.setattr(
-        local.LocalReader, "identity", None
-    )  # no metadata is cached, although the file may be old enough
+    # Without an identity, no metadata is cached, even if the file is old enough.
+    monkeypatch.setattr(local.LocalReader, "identity", None)
     batches = orcidx.open(path).scan(["word", "int", "bytes"]).to_batches()
     assert pa.Table.from_batches(batches).equals(table.select(["word", "int", "bytes"]))
     assert batches.metrics.requests == 3 + 2, "three columns, the tail, and the stripe's footer"

@@ -136,7 +136,7 @@ def test_columns_are_begun_before_they_are_asked_for(path: Path, monkeypatch: py
     assert begun.count(1) > 8
     assert max(begun) == 1
     assert all(map(pa.RecordBatch.equals, found, expected))
-    # With these limits, a span of texts is begun before it is found to be too large.
+    # With these limits, a thread begins a span of texts before it finds that the span is too large.
     for size in (1 << 18, 1 << 20):
         expected, _ = read(path, threads=False, batch_bytes=size)
         found, _ = read(path, threads=True, batch_bytes=size)

@@ -64,7 +64,8 @@ def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     orcidx.write_table(table, path, compression="zstd", **sizes)
     with orcidx.open(path) as file:
         assert len(file.stripes) > 5
-    while open_reader(str(path)).identity is None:  # new metadata is not cached, which causes more requests
+    # The metadata of a file that was just written is not cached, so a scan would need more requests.
+    while open_reader(str(path)).identity is None:
         time.sleep(0.05)
     return str(path)
 
@@ -173,7 +174,7 @@ def test_random_conditions(path: str, table: pa.Table, rng: np.random.Generator)
         options: dict[str, Any] = {"batch_size": int(rng.choice([700, 5000, 1 << 20]))}
         if rng.random() < 0.5:
             options["batch_bytes"] = int(rng.choice([30_000, 200_000]))
-        counters = "batch_bytes" not in options  # chunks of a span that is too large may be counted twice
+        counters = "batch_bytes" not in options  # with a limit of bytes, some chunks may be counted twice
         if rng.random() < 0.5:
             options["columns"] = rng.permutation(table.column_names)[:3].tolist()
         where = (orcidx.col("noise") >= first) & (orcidx.col("noise") <= last)

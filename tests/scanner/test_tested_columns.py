@@ -75,7 +75,7 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "long < 5", {"long"}),
         (["id"], "long < 5 AND int >= 2 AND int < 50 AND day > DATE '2000-01-05'", {"long", "int", "day"}),
         (["id"], "cents BETWEEN 0.05 AND 0.07 AND holes = 3", {"cents", "holes"}),
-        (["id", "long"], "long < 5 AND int < 50", {"int"}),  # a returned column needs an array
+        (["id", "long"], "long < 5 AND int < 50", {"int"}),  # ``long`` is returned, so it needs an array
         (["id"], "long < 5 OR int < 50", set()),
         (["id"], "long < 5 AND (long > -5 OR int < 50)", set()),
         (["id"], "int < 5 AND (long > -5 OR real < 50)", {"int"}),
@@ -83,7 +83,7 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int IN (5) AND NOT long > 3", {"int"}),
         (["id"], "int <> 5 AND long IS NOT NULL", set()),
         (["id"], "short < 5 AND wide < 5 AND real < 5 AND word < 'w3'", set()),
-        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates a part of the condition
+        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates ``int + 1 < 5``, from arrays
     ],
 )
 def test_which_columns(

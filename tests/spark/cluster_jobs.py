@@ -55,14 +55,14 @@ def troubled(function: Callable[..., Any]) -> Callable[..., Any]:
         if context.attemptNumber() == 0 and context.partitionId() == 0:
             os._exit(1)
         if context.attemptNumber() == 0 and context.partitionId() == 1:
-            time.sleep(WAIT)  # Spark ends this attempt after the second one
+            time.sleep(WAIT)  # Spark ends this attempt when the second attempt has finished
         yield from done
 
     return run
 
 
 def with_trouble() -> None:
-    for module in (file_jobs, rewrite_directory):  # jobs that only read leave no files
+    for module in (file_jobs, rewrite_directory):  # other jobs only read, so they cannot leave files
         shipped = module.shipped
         module.shipped = lambda function, sources, _shipped=shipped: _shipped(troubled(function), sources)  # type: ignore[assignment]
 

@@ -80,7 +80,7 @@ def write_layouts(spark: Any, root: Path) -> list[Path]:
     frame.repartition(6).write.orc(str(root / "shuffled"))
     frame.repartition(4).write.partitionBy("part").orc(str(root / "a b=%41 {x}"))
     frame.repartition(60).write.orc(str(root / "many"))
-    for part in range(4):  # these files store another value than that of their directory
+    for part in range(4):  # these files store another value of ``part`` than their directory
         rows = frame.where(f"part = {part}").withColumn("part", F.lit((part + 1) % 4)).coalesce(2)
         rows.write.orc(str(root / "doubled" / f"part={part}"))
     folders = [root / name for name in ("ordered", "shuffled", "a b=%41 {x}", "many", "doubled")]
@@ -143,7 +143,10 @@ def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[
             chosen = orcidx_spark.why(frame)
             fell += chosen.files is not None and chosen.files_left < chosen.files
             if one != expected and expected != "error":  # orcidx may skip the row that causes Spark's error
-                raise SystemExit(f"{folder.name}, engine {engine}: {where}\n{expected}\n{one}\n{chosen}")
+                raise SystemExit(
+                    f"{folder.name}: for the condition {where}, Spark returns {expected}, but orcidx with the engine "
+                    f"{engine} returns {one}\n{chosen}"
+                )
     return fell, errors
 
 

@@ -45,8 +45,8 @@ SCHEMA = types.StructType(
         ("id = 5.0", None),
         ("text = 5", None),
         ("text = 'it''s'", None),  # Spark 3.5 reads this as two adjacent texts
-        (r"text = 'a\n'", None),  # with a setting, \n is not an escape
-        ("\"text\" = 'a'", None),  # with a setting, "text" is a column
+        (r"text = 'a\n'", None),  # if ``escapedStringLiterals`` is set, \n is not an escape
+        ("\"text\" = 'a'", None),  # if ``doubleQuotedIdentifiers`` is set, "text" is a column
         ("text LIKE 'a%'", None),
         ("padded = 'a'", None),
         ("real > 1.5", None),

@@ -82,7 +82,7 @@ def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
     before = {name: os.stat(directory / name).st_mtime_ns for name in data_files(directory)}
     leases = [one for one in directory.rglob("*.lease") if json.loads(one.read_text())["until"]]
     if leases and not _is_done(directory):
-        for lease in leases:  # on a busy machine, the lease may have ended
+        for lease in leases:  # renewed, because a lease may have ended on a busy machine
             lease.write_text(json.dumps({"until": time.time() + 60}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
             with pytest.raises(StorageError, match="its lease ends"):

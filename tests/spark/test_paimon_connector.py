@@ -325,7 +325,7 @@ def test_the_connector_lives_on_with_a_table_changed_here(paimon_sql: Any) -> No
     rows = pa.table({"id": pa.array(range(1000, 2000), pa.int64()), "city": [f"c{i % 40}" for i in range(1000, 2000)]})
     paimon.open_table(folder).append(rows)
     paimon.open_table(folder).delete("id < 3")
-    spec = {"bitmap": {"city": {"version": 1}}}  # Paimon 0.9 cannot read version 2
+    spec = {"bitmap": {"city": {"version": 1}}}  # Paimon 0.9 cannot read bitmaps of version 2
     assert len(paimon.open_table(folder).rewrite_file_index(spec=spec).files["done"]) >= 2
     check_table(folder)
 

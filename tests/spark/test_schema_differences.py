@@ -116,7 +116,7 @@ def test_storage_that_only_spark_knows(
 
     monkeypatch.setattr(plan, "open_table", refuse)
     monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", refuse)
-    monkeypatch.setattr(SparkFiles, "stores", refuse)  # opens the directories of Spark's listing
+    monkeypatch.setattr(SparkFiles, "stores", refuse)  # this method opens the directories that Spark lists
     frame = read(spark, later_column, where="id = 3")
     assert frame.count() == 1
     assert why(frame).engine == "spark"
@@ -125,7 +125,8 @@ def test_storage_that_only_spark_knows(
     shutil.copytree(later_column, tmp_path / "table")
     (tmp_path / "table/schema").mkdir()
     for path, kind in ((later_column, "paimon"), (tmp_path / "table", None)):
-        # The directory can be a Paimon table. Then its rows are not simply the rows of all files.
+        # The directory may be a Paimon table, whose rows are not simply the rows of all its files. So an error is
+        # raised.
         with pytest.raises(orcidx.StorageError):
             read(spark, path, format=kind)  # type: ignore[arg-type]
 

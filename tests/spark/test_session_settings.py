@@ -108,8 +108,8 @@ def rows(frame: Any) -> Any:
 
 
 TOLD = (
-    "is not a literal",  # orcidx's SQL, for the option ``where``
-    "did you mean",  # the format finds names by the case rule at register
+    "is not a literal",  # from orcidx's SQL parser, which reads the option ``where``
+    "did you mean",  # the format uses the rule for upper and lower case that was set when it was registered
     "cannot be compared",
     "pyarrow cannot evaluate",
     "in UTC, but Spark",
@@ -131,8 +131,8 @@ def in_every_way(spark: Any, path: Path, setting: str, values: Sequence[str], co
     second."""
     first, then = values
     for where in conditions:
-        # The format also interprets partition values in the zone of the action. Some of Spark's errors occur only if
-        # rows are read.
+        # The format interprets partition values in the time zone that is set when the action runs. So it is not
+        # compared for conditions on ``part``.
         ways = [way for way in WAYS if "part" not in where or not way.startswith("format")]
         for changed_before_read in (False, True):
             spark.conf.set(setting, first)

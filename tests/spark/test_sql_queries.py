@@ -41,7 +41,7 @@ def table_of(number: int) -> pa.Table:
             "d": pa.array([DAY + dt.timedelta(days=i // 10) for i in numbers]),
             "x": pa.array([i / 8 if i % 11 else float("nan") for i in numbers]),
             "m": pa.array([decimal.Decimal(i * 5) for i in numbers], pa.decimal128(12, 2)),
-            # The files also store this partition column. Spark uses the value of the directory.
+            # The files also store this partition column. Spark uses the value in the directory's name.
             "day": pa.array([5] * ROWS, pa.int32()),
         }
     )

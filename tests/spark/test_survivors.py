@@ -273,10 +273,10 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
 @pytest.mark.parametrize(
     ("slots", "seconds", "falls", "asked_of"),
     [
-        (2, 0.05, 1.0, 40),  # measured on one machine, where reading a file takes longer than evaluating its index
+        (2, 0.05, 1.0, 40),  # two files at a time: reading a file takes longer than evaluating its index
         (2, 0.05, 0.5, 40),
         (2, 0.05, 0.0, 8),
-        (1000, 0.05, 1.0, 8),  # a cluster reads all files at the same time
+        (1000, 0.05, 1.0, 8),  # a cluster reads all files at the same time, so an index saves little
         (1000, 0.001, 1.0, 40),  # all indexes are read, because this takes little time
     ],
 )

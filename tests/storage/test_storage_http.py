@@ -146,7 +146,7 @@ def test_retries_are_bounded(server: RangeServer, fault: str) -> None:
         reader.read_ranges([(10, 1000)])
     assert caught.value.offset == 10
     assert caught.value.file == f"{server.url}/data.orc"
-    assert len(server.gets) == (8 if fault == "reset" else 4)  # aiohttp sends each request twice
+    assert len(server.gets) == (8 if fault == "reset" else 4)  # aiohttp repeats each reset request
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("403", PermissionError), ("401", PermissionError), ("400", StorageError)])

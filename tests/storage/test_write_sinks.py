@@ -78,7 +78,7 @@ def test_an_error_leaves_nothing_behind(place: Place) -> None:
     before = names()
     with pytest.raises(ZeroDivisionError):
         write_half(where, options)
-    assert names() == before  # moto still has objects of earlier tests
+    assert names() == before  # not an empty list, because moto has objects of earlier tests
 
 
 def write_half(where: Any, options: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ class PieceSource:
     def fetch(self, offset: int) -> memoryview:
         self.fetches += 1
         if offset > len(self.data):
-            raise CorruptFile(f"offset {offset} is past the end of the stream")
+            raise CorruptFile(f"offset {offset} is past the end of the stream ({len(self.data)} bytes)")
         end = len(self.data) if self.piece is None else offset + self.piece
         # The result is a copy, so that a sanitizer detects reads behind its end.
         return memoryview(bytes(memoryview(self.data)[offset:end]))

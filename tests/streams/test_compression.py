@@ -108,8 +108,8 @@ def test_zstd_frames(native: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "chunk"),
     [
-        ("SNAPPY", b"\xff\xff\xff\xff\x0f\x00"),  # declares 4 GiB
-        ("ZSTD", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\x7f\x01\x00\x00"),  # claims a size of 2**63 - 1 bytes
+        ("SNAPPY", b"\xff\xff\xff\xff\x0f\x00"),  # declares a size of 4 GiB
+        ("ZSTD", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\x7f\x01\x00\x00"),  # declares a size of 2**63 - 1 bytes
         ("LZO", b"\x00" + b"\x00" * 200_000 + b"\x01"),
         ("LZ4", b"\xf0" + b"\xff" * 200_000),
     ],

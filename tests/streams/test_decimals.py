@@ -147,7 +147,7 @@ def in_steps(total: int, step: int) -> list[int]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", RUNS)
 def test_every_size_under_every_run_of_scales(rng: np.random.Generator, shape: str, form: str) -> None:
-    # the numbers have at most 36 digits, so two more digits fit
+    # numbers of at most 36 digits, because the conversion to ``SCALE`` can add two digits
     bits = [size for size in SHAPES[shape] if size < 118] + ([117] if max(SHAPES[shape]) > 118 else [])
     count = 1301
     column = Column(codes_of(bits, rng, count), RUNS[form](count, SCALE), version=1 if form == "version 1" else 2)
@@ -162,7 +162,7 @@ def test_every_size_under_every_run_of_scales(rng: np.random.Generator, shape: s
 @pytest.mark.parametrize("form", RUNS)
 def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) -> None:
     count = 1301
-    bits = [size for size in SHAPES[shape] if size <= 52]  # at most 16 digits, so two more digits fit
+    bits = [size for size in SHAPES[shape] if size <= 52]  # at most 16 digits, and ``SCALE`` can add two
     column = Column(codes_of(bits, rng, count), RUNS[form](count, SCALE), version=1 if form == "version 1" else 2)
     expected = column.expected()
     for step in READS:

@@ -37,9 +37,9 @@ def read(window: Window, count: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "content"),
     [
-        ("0b0000 0001020304", bytes(range(5))),  # vector 101
-        ("190000 000102030405060708090a0b 0b0000 0c0d0e0f10", bytes(range(17))),  # vector 102
-        ("0e0000 63606462c08d00", bytes([0, 1, 2] * 10)),  # vector 103
+        ("0b0000 0001020304", bytes(range(5))),  # one original chunk
+        ("190000 000102030405060708090a0b 0b0000 0c0d0e0f10", bytes(range(17))),  # two original chunks
+        ("0e0000 63606462c08d00", bytes([0, 1, 2] * 10)),  # one compressed chunk
     ],
 )
 def test_vectors(data: str, content: bytes, piece: int | None) -> None:
@@ -100,8 +100,8 @@ def test_the_offset_is_that_of_the_chunk() -> None:
 
 
 def test_legal_oddities() -> None:
-    # The compressed chunk has more bytes after the end of the deflate data. It is the last chunk, and a single byte
-    # follows it. In the next stream, an original chunk is longer than a block.
+    # In the first stream, the last chunk has bytes after the end of its deflate data, and a single byte follows this
+    # chunk. In the second stream, an original chunk is longer than a block.
     data = original(bytes(range(12))) + compressed(deflate(b"xyz") + b"junk") + b"\x05"
     source = window(data, block_size=20)
     assert read(source, 15) == bytes(range(12)) + b"xyz"
@@ -354,7 +354,7 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
         opened.seek(0)
         assert read(opened, len(plain_bytes)) == plain_bytes
         if every == 0 and most > 5000:
-            # Both reads fill buffers directly, except for the first chunks and for changed lengths.
+            # Both reads fill buffers directly, except in the first chunks and where the length of chunks changes.
             assert source.filled > len(plain_bytes)
         cut = Window(FillingSource(data[:-1], most), open_codec(CompressionKind.ZLIB), 1000, name="DATA")
         with pytest.raises(CorruptFile, match="past the end"):

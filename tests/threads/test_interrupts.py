@@ -89,7 +89,7 @@ def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
         with suppress(interrupted.Interrupt), interrupted.by_trace(trace):
             orcidx.write_table(table, tmp_path / "a.orc")
         assert [one.name for one in tmp_path.iterdir()] == ["a.orc"], trace.place
-    assert count.seen > 60  # more than 100 with Python 3.11, and 79 with 3.15
+    assert count.seen > 60  # instructions: more than 100 with Python 3.11, and 79 with Python 3.15
 
 
 @with_timers

@@ -27,7 +27,8 @@ class OrcJava:
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
         """Returns a list of rows for each of ``questions``: ``all``, ``seek`` or ``where`` (see ``OrcRows.java``).
         Raises ``AssertionError`` if Java cannot read the file."""
-        from py4j.protocol import Py4JJavaError  # not at the top, because most readers work without Spark
+        # Not at the top, because py4j comes with Spark, and the other ORC readers in these tests do not need Spark.
+        from py4j.protocol import Py4JJavaError
 
         source, target = self.folder / "file.orc", self.folder / "rows.txt"
         source.write_bytes(data)

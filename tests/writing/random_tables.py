@@ -181,10 +181,10 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     items = random_array(rng, int(bounds[-1]), depth - 1)
     if form == "map":
-        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # a string type even without items
+        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # the type is string even without items
         return pa.MapArray.from_arrays(pa.array(bounds.astype(np.int32)), keys, items, mask=holes)
     if form == "list_view":
-        starts = rng.permutation(n)  # the values of rows are in any order
+        starts = rng.permutation(n)  # the values are not stored in the order of the rows
         begins, sizes = (pa.array(numbers[starts].astype(np.int32)) for numbers in (bounds[:-1], lengths))
         return pa.ListViewArray.from_arrays(begins, sizes, items, mask=holes)
     if form == "large_list":

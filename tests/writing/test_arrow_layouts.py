@@ -90,7 +90,7 @@ def test_what_an_array_comes_to():
         "dictionary of long texts": (pa.DictionaryArray.from_arrays([0] * 20_000, thousand), 20_160_000),
         "dictionary of even texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array(["x" * 90, "x" * 110])),
-            90_000 * (100 + 4),  # the mean is used: no text is four times as long
+            90_000 * (100 + 4),  # the mean length is used, because no text is four times as long
         ),
         "dictionary of uneven texts": (
             pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array([*["x"] * 99, "x" * 1000])),

@@ -114,7 +114,9 @@ def ours(entry: str) -> Iterator[None]:
     except orcidx.OrcidxError:
         pass
     except Exception as error:
-        raise AssertionError(f"{entry}: {type(error).__name__}: {error}") from error
+        raise AssertionError(
+            f"{entry} raised an error that is not an error of orcidx: {type(error).__name__}: {error}"
+        ) from error
 
 
 @pytest.mark.parametrize("name", ARRAYS)

@@ -32,7 +32,9 @@ _LAST_CHARACTER = 0x10FFFF
 
 @dataclass(frozen=True)
 class StatsMode:
-    """``kind`` is none, counts, full or truncate. ``length``: the number of characters for truncate."""
+    """Which statistics are stored for a column.
+
+    ``kind`` is none, counts, full or truncate. ``length``: the number of characters for truncate."""
 
     kind: str
     length: int = 0

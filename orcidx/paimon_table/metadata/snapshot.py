@@ -61,7 +61,7 @@ class Snapshot:
 
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
-    """Reads a snapshot file. Raises ``CorruptFile``."""
+    """Reads a snapshot file. Raises ``CorruptFile`` if the file is damaged."""
     return snapshot_of(parse_document(data))
 
 

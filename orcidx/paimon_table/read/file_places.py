@@ -32,7 +32,8 @@ class FilePlaces:
         self._listed: dict[str, list[str]] | None = None
 
     def table_file(self, entry: FileEntry) -> TableFile:
-        """The data file of a manifest entry. Raises ``CorruptFile`` and ``Unsupported``."""
+        """The data file of a manifest entry. Raises ``CorruptFile`` for damaged metadata. Raises ``FileGone`` if the
+        file's directory must be searched, and the file is not found."""
         with located(file=self._files.root.name):
             values = decoded_partition(self._schema, entry.partition)
         directory = self._directory(entry, values)

@@ -40,7 +40,9 @@ Unit = Literal["s", "ms", "us", "ns"]
 
 @dataclass(frozen=True)
 class SharedReading:
-    """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
+    """The values that files of the same schema share in a scan.
+
+    ``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
     ``entries``: the columns that are read. ``schema``: the schema of these columns. ``options``: the options for
     reading the files. ``small``: reads small files without opening an ``OrcFile``."""
 
@@ -205,11 +207,11 @@ def finest_unit(schema: pa.Schema) -> Unit:
 
 
 def with_coarse_units(stored: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema | None:
-    """The schema of a file in which each timestamp column has the unit of its type in ``kinds``, if this unit is
-    coarser. The result is None if no unit is coarser.
+    """Replaces the units of a file's timestamp columns by the units of the same columns in ``kinds``, where the latter
+    are coarser. The result is None if none of them is coarser.
 
-    A coarser unit has a larger range. If such a column were read in the unit of another column, its times beyond the
-    range of that unit could not be read."""
+    A coarser unit has a larger range. If a column with a coarse unit were read in a finer unit, its times beyond the
+    range of the finer unit could not be read."""
     fields = []
     for field in stored:
         have, want = field.type, kinds.get(field.name, field.type)

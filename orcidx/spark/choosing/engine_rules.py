@@ -82,9 +82,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class ConditionFacts:
-    """``obstacle``: the reason why the condition can skip no file. ``is_testable``: whether orcidx can evaluate all of
-    the condition and of the keys, or None if this is not yet known. ``skips_nothing``: True if neither the condition
-    nor the keys can skip a file."""
+    """The facts about the condition and the keys of a query.
+
+    ``obstacle``: the reason why the condition can skip no file. ``is_testable``: whether orcidx can evaluate the whole
+    condition and the keys, or None if this is not yet known. ``skips_nothing``: True if neither the condition nor the
+    keys can skip a file."""
 
     is_given: bool
     has_keys: bool = False
@@ -95,10 +97,13 @@ class ConditionFacts:
 
 @dataclass(frozen=True)
 class RemainingFacts:
-    """``proven``: the counts of the files that were examined with indexes. ``is_listed``: whether Spark gives its
-    listing of the files. ``kept``: the counts of Spark's own listing, or None if not known yet. ``has_reader_options``:
-    whether the query has options of Spark's reader. With such options, files can be passed to Spark only by name.
-    ``are_alike``: whether files that are passed by name have the same partition columns as in the relation."""
+    """The facts about the files that remain after indexes are used.
+
+    ``proven``: the counts of the files that were examined with indexes. ``is_listed``: whether Spark gives its listing
+    of the files, or None if this is not known yet. ``kept``: the counts of Spark's own listing, or None if they are not
+    known yet. ``has_reader_options``: whether the query has options of Spark's reader. With such options, files can be
+    passed to Spark only by name. ``are_alike``: whether files that are passed by name have the same partition columns
+    as in the relation."""
 
     proven: Sizes
     has_reader_options: bool = False
@@ -109,10 +114,12 @@ class RemainingFacts:
 
 @dataclass(frozen=True)
 class LookupFacts:
-    """``may_read``: whether orcidx's tasks may run the query. They may if the caller did not choose Spark's reader and
-    the tasks return the same values as Spark. ``column``: a column that has a bloom filter, and that the condition
-    compares with only a few keys. ``columns``: how many columns are read. ``access_problem``: why tasks cannot open the
-    files. ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
+    """The facts that decide whether orcidx's tasks look up the keys of a query.
+
+    ``may_read``: whether orcidx's tasks may run the query. They may if the caller did not choose Spark's reader and the
+    tasks return the same values as Spark. ``column``: a column that has a bloom filter, and that the condition compares
+    with only a few keys. ``columns``: how many columns are read. ``access_problem``: why tasks cannot open the files.
+    ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
 
     may_read: bool
     column: str | None

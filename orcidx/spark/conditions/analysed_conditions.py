@@ -80,9 +80,11 @@ _ANY = Constant(True)
 
 @dataclass(frozen=True)
 class Condition:
-    """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
-    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``untestable``:
-    if only some parts of the condition can be used to skip files, the reason for each of the other parts."""
+    """A condition that Spark has analysed.
+
+    ``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that the
+    condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``untestable``: if
+    only some parts of the condition can be used to skip files, the reason for each of the other parts."""
 
     may: Predicate
     columns: frozenset[str]

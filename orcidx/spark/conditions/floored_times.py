@@ -59,8 +59,8 @@ def _whole_micros(leaf: Leaf, kind: pa.DataType) -> tuple[ExactTime | None, ...]
 
 
 def in_micros(part: Part) -> Part | Predicate:
-    """Rewrites a comparison with a time for the nanoseconds in files. Spark truncates stored nanoseconds to
-    microseconds before it compares."""
+    """Rewrites a comparison with a time, so that orcidx gets Spark's result for stored nanoseconds. Spark truncates
+    them to microseconds before it compares."""
     if not isinstance(part, Leaf):
         return part
     part = replace(part, literals=tuple(map(_exact, part.literals)))

@@ -39,8 +39,8 @@ white space, and pyarrow's round rounds half to even."""
 def parse_text(where: SparkWhere) -> Predicate:
     """Parses a text like ``parse``, but with Spark's meaning: isnan(NULL) is false, so its negation is true for nulls.
 
-    Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' was once executed with
-    orcidx's meaning, and deleted the wrong rows.
+    Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete with the text 'a\\b' in its
+    condition was once executed with orcidx's meaning, and deleted the wrong rows.
     """
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(

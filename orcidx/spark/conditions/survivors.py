@@ -91,10 +91,11 @@ _STORES = KeptStores()
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """The columns of Spark's relation whose values do not come from the files' columns of the same name. ``names``:
-    the names of these columns: partition columns and columns of ``misplaced``. The statistics of the files' columns
-    with these names prove nothing. ``infer``: whether the types are inferred. ``by_directory``: whether the values come
-    from the directories' names, not from a catalog."""
+    """The columns of Spark's relation whose values do not come from the files' columns of the same name.
+
+    ``names``: the names of these columns. They are the partition columns and the columns that ``misplaced`` returns. A
+    file may have columns with these names, but the statistics of such columns prove nothing. ``infer``: whether the
+    types are inferred. ``by_directory``: whether the values come from the directories' names, not from a catalog."""
 
     names: frozenset[str] = frozenset()
     infer: bool = True

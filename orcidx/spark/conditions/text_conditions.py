@@ -33,7 +33,9 @@ __all__ = ["PushedCondition", "TextCondition", "as_in_spark", "filtered_by", "pr
 
 @dataclass(frozen=True)
 class PushedCondition:
-    """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
+    """The predicate that orcidx evaluates for the text of a condition.
+
+    ``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
     true only for these rows. ``columns``: the columns that the text names, or None if Spark does not give them.
     ``chars``: the CHAR columns among them. ``of_files``: whether the text uses the file that Spark's reader is
     reading."""
@@ -94,8 +96,8 @@ class TextCondition:
 def as_in_spark(
     spark: SparkSession, where: SparkWhere, clock_zone: str, *, once: bool = False
 ) -> SparkWhere | TextCondition:
-    """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged, and with Spark Connect
-    every condition."""
+    """Gives a text the meaning that it has in Spark. Any other condition is returned unchanged. With Spark Connect, a
+    text is returned unchanged, too."""
     is_text = isinstance(where, str) and not is_connect(spark)
     return TextCondition(spark, str(where), clock_zone, once=once) if is_text else where
 

@@ -1,7 +1,7 @@
 """Plans a read on the driver, without Spark: which tasks it has, and which parts each task reads.
 
 ``begin_plan`` lists the files and determines the schema. The module ``parts`` cuts the read into parts and packs them.
-For many files, tasks do this. ``assign`` makes tasks from the parts."""
+For many files, Spark tasks do the work of ``parts``. ``assign`` makes tasks from the parts."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ slot, not 126 tasks."""
 @dataclass(frozen=True)
 class Plan:
     """A read before it is cut into parts. ``rows``: the scan, without the files that catalogs or partition values
-    exclude. ``schema``: Spark's JSON. ``columns``: the names of the schema's first columns in the caller's spelling.
-    ``order``: the order of the top rows. ``listed``: the number and the bytes of the files in ``rows``. ``session``:
-    the parts of the read that depend on the session that runs the tasks."""
+    exclude. ``schema``: the JSON of Spark's schema. ``columns``: the names of the schema's first columns in the
+    caller's spelling. ``order``: the order of the top rows. ``listed``: the number and the bytes of the files in
+    ``rows``. ``session``: the parts of the read that depend on the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan

@@ -22,7 +22,9 @@ Effect = Literal["honoured", "alike", "told", "pruning", "tasks"]
 
 @dataclass(frozen=True)
 class Setting:
-    """``default``: the value that changes nothing, in lower case. ``effect``: "honoured" if orcidx applies the setting;
+    """The effect of a setting.
+
+    ``default``: the value that changes nothing, in lower case. ``effect``: "honoured" if orcidx applies the setting;
     "alike" if rows do not depend on it; "told" if orcidx's tasks raise an error that says what to do; "pruning" if
     every value except the default turns off pruning; "tasks" if every value except the default turns off orcidx's
     tasks. ``why``: the reason for this effect, as the end of a sentence."""

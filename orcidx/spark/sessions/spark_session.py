@@ -43,7 +43,9 @@ OLDEST_SPARK = (3, 5)
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: the zone of
+    """The facts about a session that planning needs.
+
+    ``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: the zone of
     ``spark.sql.session.timeZone``, in which literals are written. ``slots``: how many tasks run at once, if known.
     ``gates``: the features that the settings of Spark's ORC source turn off."""
 

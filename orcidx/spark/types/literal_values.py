@@ -1,8 +1,8 @@
 """Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
 Catalyst's JSON shows dates and times as texts. The calendar and the time zone of the texts depend on Spark's version.
-The JSON does not show bytes. So times are fetched from the JVM. If a predicate must be exact, dates and bytes are
-fetched, too."""
+So times are fetched from the JVM. The JSON does not show bytes. If a predicate must be exact, dates and bytes are
+fetched from the JVM, too."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _STEADY_SECONDS = 2 * 86400
 
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
     """Returns the nodes of an expression, after adding the JVM's values to literals of dates, times and bytes. If there
-    are too many literals, the texts of instants become empty, because Spark 4.1 writes them in the session's time zone,
-    and earlier versions write them in the JVM's time zone. ``literal_value`` returns ``UNKNOWN_VALUE`` for an empty
-    text."""
+    are too many literals, their values are not fetched. The texts of instants then become empty, because the time zone
+    of these texts depends on Spark's version: it is the session's zone in Spark 4.1, and the JVM's zone before.
+    ``literal_value`` returns ``UNKNOWN_VALUE`` for an empty text."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number
