@@ -173,7 +173,8 @@ def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
     """Yields the chunks of a stream in order, as pairs (offset of the header, decompressed bytes). The bytes are valid
-    until the next chunk. Without a codec the whole stream is one chunk. Raises ``CorruptFile`` as ``read_framed`` does."""
+    until the next chunk. Without a codec the whole stream is one chunk. Raises ``CorruptFile`` like ``read_framed``.
+    """
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")
