@@ -332,7 +332,7 @@ def test_a_job_without_rows_can_be_called_again(tmp_path):
     none = pa.table({"id": pa.array([], pa.int64())})
     for source in (none, none.to_reader(), none):
         assert orcidx.write_dataset(source, tmp_path, job="j").rows == 0
-    with pytest.raises(InvalidQuery, match="there are more rows than before"):
+    with pytest.raises(InvalidQuery, match="more rows are given than the job wrote"):
         orcidx.write_dataset(pa.table({"id": [1]}), tmp_path, job="j")
 
 
