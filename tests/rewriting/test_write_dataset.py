@@ -136,7 +136,7 @@ def test_a_second_call_writes_nothing(tmp_path):
     assert [one.written for one in first.files + second.files] == [True] * 7 + [False] * 7
     assert before == {name: os.stat(tmp_path / name).st_mtime_ns for name in data_files(tmp_path)}
     fewer, more = TABLE.slice(0, ROWS - 1), pa.concat_tables([TABLE, TABLE.slice(0, 9)])
-    for other, words in ((fewer, "missing"), (more, "more"), (table(seed=3), "orc differ")):
+    for other, words in ((fewer, "not all rows"), (more, "more"), (table(seed=3), "not the rows in this")):
         with pytest.raises(InvalidQuery, match=words):
             orcidx.write_dataset(other, tmp_path, partition_by="city", job="monday")
     with pytest.raises(InvalidQuery, match="other options"):
@@ -236,6 +236,8 @@ def test_bad_input(tmp_path):
         ({"partition_by": "x"}, "some readers"),
         ({"partition_by": ["city", "city"]}, "twice"),
         ({"max_file_bytes": 1}, "64 KiB"),
+        ({"max_memory": 1}, "1 MiB"),
+        ({"max_partitions": 0}, "max_partitions must be at least 1"),
         ({"partition_by": "id", "max_partitions": 5}, "more than 5 partitions"),
     ):
         with pytest.raises(InvalidQuery, match=words):
