@@ -46,8 +46,8 @@ T = TypeVar("T")
 _MOST_IN_FLIGHT = 16
 """The most requests that run at the same time: four for each of two stripes, and the requests for the tails of the next
 files (decision 0017)."""
-# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes. If
-# the caller limits the number of requests, more unneeded bytes may be read to keep the limit.
+# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes.
+# If the caller limits the number of requests, more unneeded bytes may be read to keep the limit.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
 # A request may read unneeded bytes. If a request reads at most this many unneeded bytes, they are kept in memory.
