@@ -125,7 +125,8 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
+# Type checkers do not see this function. If they saw it, they would accept misspelt names.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:

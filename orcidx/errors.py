@@ -90,7 +90,9 @@ class OrcidxError(Exception):
         """
         for name, value in places.items():
             if name not in _PLACES:
-                raise TypeError(f"an error has no attribute {name!r}; the attributes are {', '.join(_PLACES)}")
+                raise TypeError(
+                    f"{name!r} is not an attribute of orcidx's errors; the attributes are {', '.join(_PLACES)}"
+                )
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
         return self

@@ -181,8 +181,9 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
                     choices = ", ".join(map(repr, _CHOICES[name]))
                     raise InvalidQuery(f"{name} is {value!r}, but must be one of {choices}")
             elif name in _LEAST:
+                # In the usual case, no method is called. Calls for all options would double the time of this function.
                 if type(value) is int and value >= _LEAST[name]:
-                    continue  # no call in the usual case: calls for all options take as long as all other checks
+                    continue
                 if value is not None or name not in _OPTIONAL:
                     self._check_count(name, least=_LEAST[name])
             elif name in _FLAGS:
@@ -239,7 +240,8 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         asked = (id(self), *options, *map(id, options.values()))
         known = _CHANGED.pop(asked, None)
         if known is not None:
-            _CHANGED[asked] = known  # the last entry of the dict, because the first entries are dropped first
+            # The entry is moved to the end of the dict, because the first entries are dropped first.
+            _CHANGED[asked] = known
             return known[2]
         if unknown := [name for name in sorted(options) if name not in _NAMES]:
             raise unknown_keyword(unknown[0], _NAMES, READING)
@@ -250,7 +252,8 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         changed.__dict__.update(options)
         changed._check(options)
         if _IMMUTABLE.issuperset(map(type, options.values())):
-            for oldest in list(_CHANGED)[: len(_CHANGED) + 1 - MOST_CHANGED]:  # a copy: other threads change the dict
+            # ``list`` makes a copy, because other threads may change the dict.
+            for oldest in list(_CHANGED)[: len(_CHANGED) + 1 - MOST_CHANGED]:
                 _CHANGED.pop(oldest, None)
             _CHANGED[asked] = self, options, changed
         return changed

@@ -201,7 +201,7 @@ FILE = {
 
 def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> InvalidQuery:
     """Returns the error for an unknown keyword. It gives the matching keyword of orcidx, or the nearest names."""
-    import difflib  # imported here, because only an error needs it
+    import difflib  # imported here, because it is needed only after an error
 
     known = sorted(known)
     if name in elsewhere:
@@ -229,7 +229,7 @@ def _hint(text: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Returns the known name that is most similar to a name, whatever the case of the letters. Returns None if no known
     name is similar."""
-    import difflib  # imported here, because only an error needs it
+    import difflib  # imported here, because it is needed only after an error
 
     by_letters: dict[str, str] = {}
     for one in known:

@@ -107,7 +107,8 @@ def _interrupt_again(before: Callable[[Any], object], unraisable: Any) -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         before(unraisable)
         return
-    _thread.start_new_thread(_interrupt_soon, ())  # an exception raised here would be lost again
+    # Python would ignore an exception raised in this function, so another thread raises it.
+    _thread.start_new_thread(_interrupt_soon, ())
 
 
 def _interrupt_soon() -> None:
@@ -163,6 +164,6 @@ def _hole_beside(error: Exception) -> str:
     try:
         with closing(open_reader(name)) as storage:
             hole = find_hole(storage)
-    except (OSError, StorageError):  # the original error is reported in any case
+    except (OSError, StorageError):  # then only the original error is reported
         return ""
     return "" if hole is None else f"; {describe_hole(hole)}"

@@ -40,6 +40,6 @@ def explain(
     reads, and why the rest is skipped. This command reads only metadata and indexes."""
     explanation = scan_from(sources, storage_options, parse_columns(columns), where, fresh=fresh).explain()
     if where is not None:
-        explanation = replace(explanation, where=where)  # the condition as the user typed it
+        explanation = replace(explanation, where=where)  # shows the condition as the user typed it
     read = list_files(sources, storage_options) if html is not None else ()
     print_explanation(explanation, html, made_of=read, as_json=as_json)

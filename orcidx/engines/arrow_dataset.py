@@ -102,7 +102,7 @@ class _Scans:
 
     def _start(self, scan: Scan, kept: pc.Expression | None) -> None:
         if scan.row_limit is not None:
-            raise Unsupported("a dataset does not support limit; give the limit to the engine")
+            raise Unsupported("a dataset does not support limit=; limit the rows in the engine that reads the dataset")
         self._scan = scan
         self._kept = kept
         self.last_metrics = None
@@ -434,7 +434,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         """
         request = self._scan.resolved
         where = parse(expression)
-        # pyarrow can test only columns of the schema. For other columns, the scan tests the stored values.
+        # pyarrow can evaluate only filters whose columns are all in the schema. The scan evaluates all other filters.
         if (
             isinstance(expression, pc.Expression)
             and has_all(self._schema, from_expression(expression).columns)

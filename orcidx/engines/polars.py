@@ -84,7 +84,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     scan_options.setdefault("nan", "largest")
     scan = scan_files(sources, **scan_options)
     if scan.row_limit is not None:
-        raise Unsupported("scan_polars does not support limit; call head() on the frame")
+        raise Unsupported("scan_polars does not support limit=; call head() on the frame")
     refuse_unions(scan.schema, "Polars")
     schema = pl.DataFrame(scan.schema.empty_table()).schema
     source = _Source(scan, rows_at_once)
@@ -126,7 +126,8 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
             filters: Sequence[Any],
             num_pipelines: int,
         ) -> Iterator[pl.DataFrame]:
-            assert row_index is None  # the capabilities of this reader do not include a row index
+            # Polars requests no row index, because this reader does not declare that it supports one.
+            assert row_index is None
             return self._source.frames(list(columns), pre_slice, [one.expr for one in filters])
 
     class Builder(FileReaderBuilder):  # type: ignore[misc]
@@ -199,7 +200,7 @@ class _Source:
     def _pushed(self, with_columns: list[str] | None, filters: Sequence[pl.Expr], batch_size: int | None) -> Scan:
         request = self.scan.resolved
         schema = self.scan.schema
-        if request.row_numbers is not None:  # no index has the column of row numbers
+        if request.row_numbers is not None:  # row numbers are not stored, so no index contains them
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
         carried = (_carried(each, schema, request.options.nan) for each in filters)
@@ -244,7 +245,7 @@ def _carried(predicate: pl.Expr, schema: pa.Schema, nan: Literal["ieee", "larges
 
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError):  # the predicate has, for example, a Python function
+    except (pl.exceptions.PolarsError, ValueError):  # for example, a Python function has no JSON form
         return Constant(True)
     try:
         return from_polars(tree, schema, nan=nan)

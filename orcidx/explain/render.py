@@ -30,8 +30,8 @@ __all__ = [
     "stages",
 ]
 
-# Each kind of evidence has a letter in the text map and a colour in the drawn map. The key is a part of the name of the
-# kind.
+# For each kind of evidence, its letter in the text map and its colour in the drawn map. The keys of this dictionary are
+# parts of the kinds' names.
 _LOOKS = {
     "constant": ("c", "#7f8c8d"),
     "file statistics": ("f", "#274c77"),

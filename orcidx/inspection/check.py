@@ -223,7 +223,8 @@ class _Check:
         """Checks a column and its children. Returns for each column id the number of values, and the number of slots
         (values and nulls). Damaged columns are left out."""
         unseekable = index.unseekable(node.ids)
-        several = len(bounds) > 2  # the first row group is always read from the start of the stripe
+        # Only row groups after the first one are read a second time, from the positions in the row index.
+        several = len(bounds) > 2
         if unseekable is not None and node.ids <= index.columns.keys():
             self._found("positions", unseekable, stripe, column=node.dotted)
         measured: dict[int, list[Measured]] = {}
@@ -267,7 +268,8 @@ class _Check:
             return True
         try:
             group.row = start
-            group.rewind()  # the read then starts with a seek by the row index, even if the group is at this row
+            # Without ``rewind``, a group that is already at this row would not seek by the row index.
+            group.rewind()
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False

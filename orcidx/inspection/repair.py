@@ -64,7 +64,8 @@ def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
     ranges = []
     first = 0
     lost = check.broken | check.disproved
-    if not file.tail.footer.row_index_stride:  # the file has only the statistics of stripes
+    # Without row groups, there are only statistics of stripes. If these are wrong, the stripe counts as damaged.
+    if not file.tail.footer.row_index_stride:
         lost |= {
             (problem.stripe, 0)
             for problem in check.problems

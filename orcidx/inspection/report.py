@@ -93,7 +93,8 @@ def _lead(explanation: Explanation) -> str:
 
 def _picture_parts(explanation: Explanation, facts: Facts) -> list[PagePart]:
     legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND.items())
-    several = [(name, found, found.order) for name, found in facts.ordered()]  # a single row group has no order
+    # ``order`` is None for a column with fewer than two row groups.
+    several = [(name, found, found.order) for name, found in facts.ordered()]
     bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
     more = max(0, len(facts.ranges) - MOST_BANDS) if bands else 0
     hint = f"<p class=hint>The ranges of {more:,} more columns are not shown.</p>" if more > 0 else ""

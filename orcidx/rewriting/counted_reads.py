@@ -66,7 +66,10 @@ class CountedReads(ReaderAtHand):
             self._blocks.move_to_end(number)
             return self._blocks[number]
         if self._read == MOST_READ:
-            raise StorageError("too many blocks are needed to count the reads", file=self.name)
+            raise StorageError(
+                f"the reads are counted in at most {MOST_READ} blocks of the file, but more blocks are needed",
+                file=self.name,
+            )
         self._read += 1
         start = number * READ_BLOCK_BYTES
         (block,) = self._reader.read_ranges([(start, min(READ_BLOCK_BYTES, self._size - start))])

@@ -136,7 +136,8 @@ class _Column:
             self.possible = [kind, pa.timestamp("ns", kind.tz)]
         elif types.is_date(kind) or types.is_boolean(kind):
             self.possible = [kind]
-        else:  # only nulls, or times of day, for which ORC has no type
+        # The column has only nulls or times of day. ORC has no type for times of day.
+        else:
             self.possible = []
 
     def ask(self, texts: pa.Array) -> None:

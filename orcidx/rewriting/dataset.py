@@ -166,11 +166,12 @@ def write_dataset(
     """
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     chosen = (options or WriteOptions()).override(**overrides)
-    if max_file_bytes < 1 << 16 or max_memory < 1 << 20 or max_partitions < 1:
-        raise InvalidQuery(
-            "max_file_bytes must be at least 64 KiB, max_memory at least 1 MiB and max_partitions at least 1, but "
-            f"they are {max_file_bytes}, {max_memory} and {max_partitions}"
-        )
+    if max_file_bytes < 1 << 16:
+        raise InvalidQuery(f"max_file_bytes must be at least 65,536 (64 KiB), but is {max_file_bytes}")
+    if max_memory < 1 << 20:
+        raise InvalidQuery(f"max_memory must be at least 1,048,576 (1 MiB), but is {max_memory}")
+    if max_partitions < 1:
+        raise InvalidQuery(f"max_partitions must be at least 1, but is {max_partitions}")
     schema, batches = _opened(source)
     check_partition_columns(schema, names)
     folder = Folder(describe_target(directory, storage_options=storage_options, filesystem=filesystem))
@@ -260,11 +261,11 @@ class _EarlierCall:
             part.rows_seen += taken
             if part.passing.rows == file.rows:
                 if part.passing != file.seen:
-                    raise self.rows_differ(f"the rows of {file.path} differ")
+                    raise self.rows_differ(f"the rows given for {file.path} are not the rows in this file")
                 part.earlier.pop(0)
                 part.passing = RowsSeen()
         if batch.num_rows and self._is_done:
-            raise self.rows_differ("there are more rows than before")
+            raise self.rows_differ("more rows are given than the job wrote")
         return batch
 
     def rows_differ(self, what: str) -> InvalidQuery:
@@ -400,11 +401,12 @@ class _Writing:
             if part.writer is not None:
                 self._end(part)
             if any(one.rows for one in part.earlier):
-                raise self._earlier.rows_differ(f"the rows of {part.earlier[0].path} are missing")
+                raise self._earlier.rows_differ(f"not all rows of {part.earlier[0].path} are given")
         gone = {one.partition for one in self._job.files if one.rows} - self._open.keys()
         if gone:
             folder = hive_path(self._names, min(gone, key=str))
-            raise self._earlier.rows_differ(f"the rows of {folder or 'the job'} are missing")
+            where = f" of the partition {folder}" if folder else ""
+            raise self._earlier.rows_differ(f"no rows{where} are given")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)

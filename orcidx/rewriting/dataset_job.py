@@ -119,7 +119,7 @@ class DatasetJob:
                 )
             spec, self.done = found["spec"], found["done"]
             self.files = [_file_of(one) for one in found["files"]]
-            planned = found.get("replaced")  # missing in manifests of older versions
+            planned = found.get("replaced")  # manifests of older versions do not have this entry
             self.replaced = None if planned is None else tuple(_stored_of(one) for one in planned)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidQuery):

@@ -50,7 +50,7 @@ def encode_rows(
     for node in inputs[0].reader.root.walk():
         if node.kind in _COPIED_ONLY:
             raise Unsupported(
-                f"a {node.kind.name.lower()} column can be copied but not encoded",
+                f"orcidx can copy a {node.kind.name.lower()} column to another file, but cannot encode its values",
                 file=inputs[0].name,
                 column=node.dotted,
             )
@@ -150,7 +150,8 @@ def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadO
 
 def _write_options(plan: RewritePlan, request: RewriteRequest, schema: pa.Schema) -> WriteOptions:
     options = WriteOptions().override(**request.given)
-    # A column with a filter in the source may be missing in the caller's schema, or have a type without filters there.
+    # If a column has a bloom filter in the source, the caller's schema may lack this column, or give it a type without
+    # bloom filters.
     nodes = describe_schema(schema, options).all_nodes
     known = {node.dotted for node in nodes if node.kind in FILTERED} | set(request.bloom_filters)
     blooms = [name for name in plan.bloom_names if name in known]

@@ -71,9 +71,11 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
     if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, USUAL_OPTIONS) is not None:
         return False
-    if facts.hybrid_calendar and node.kind in _TIMES:  # in a hybrid calendar, days before 1582 have other keys
+    # In the hybrid calendar, the bloom filter of a day before 1582 contains another key than in the Gregorian calendar.
+    if facts.hybrid_calendar and node.kind in _TIMES:
         return False
-    # Older versions of Java ORC stored other keys in the bloom filters of dates and timestamps (ORC-101, ORC-135).
+    # In the bloom filters of dates and timestamps, older versions of Java ORC stored other keys than orcidx (ORC-101,
+    # ORC-135).
     return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES
 
 
@@ -104,10 +106,15 @@ class Indexer:
     @cached_property
     def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions]:
         if self.reader.root.kind is not TypeKind.STRUCT:  # indexes are made for the fields of a top-level struct
-            raise CannotPatch("the top-level type is not a struct", file=self.reader.name)
+            raise CannotPatch(
+                "indexes can be added only if the top-level type is a struct, but it is not", file=self.reader.name
+            )
         names = [top.path[:1] for top in self._tops]
         if len(set(names)) < len(names):
-            raise CannotPatch("two columns have the same name", file=self.reader.name)
+            raise CannotPatch(
+                "indexes can be added only if column names are unique, but two columns have the same name",
+                file=self.reader.name,
+            )
         schema = rows_in([self._job(None)], names, options=self.options).schema
         numbers = self._numbers
         wanted = [number for number, id in numbers.items() if id in self.columns]
@@ -122,7 +129,11 @@ class Indexer:
         root = describe_schema(schema, options)
         kinds = [node.kind for top in self._tops for node in top.walk()]
         if [node.kind for node in root.all_nodes][1:] != kinds:
-            raise CannotPatch("the file has types that orcidx writes as other types", file=self.reader.name)
+            raise CannotPatch(
+                "orcidx would write a column with another type than it has in the file, so new indexes would not match "
+                "the stored values",
+                file=self.reader.name,
+            )
         return names, root, options
 
     @cached_property
@@ -213,7 +224,8 @@ class Indexer:
         _, _, starts, stops = read_index_entries(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):
             raise CannotPatch(
-                f"the row index has {len(matrix)} row groups instead of {len(starts)}", column=node.dotted
+                f"the stored row index has {len(matrix)} row groups, but the rows fill {len(starts)} row groups",
+                column=node.dotted,
             )
         statistics = [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())]
         if has_no_scale(node):
@@ -229,10 +241,15 @@ class Indexer:
             if not _times_in(column.type):
                 continue
             if pa.types.is_nested(column.type):
-                raise CannotPatch("the file has times inside nested columns, in a hybrid calendar", column=name)
+                raise CannotPatch(
+                    "a nested column with dates or timestamps cannot be copied from a file in the hybrid calendar",
+                    column=name,
+                )
             least = pc.min(column.cast(pa.date32())).cast(pa.int32()).as_py()
             if least is not None and least < GREGORIAN_START:
-                raise CannotPatch("the file has days before 1582-10-15, in a hybrid calendar", column=name)
+                raise CannotPatch(
+                    "days before 1582-10-15 cannot be copied from a file in the hybrid calendar", column=name
+                )
 
 
 def _times_in(kind: pa.DataType) -> bool:

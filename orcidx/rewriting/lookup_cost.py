@@ -104,7 +104,7 @@ def _looked_up(new: InputFile, options: ReadOptions) -> dict[Path, list[pa.Scala
         row = rows * (2 * number + 1) // (2 * LOOKUPS)
         try:
             table = rows_in([FileJob(new.source, row_range=(row, row + 1))], options=options).to_table()
-        except OrcidxError:  # a value that these options cannot return
+        except OrcidxError:  # with these options, a value of the row cannot be returned
             continue
         for path, values in found.items():
             value = _value(table, path)

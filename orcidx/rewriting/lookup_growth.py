@@ -58,7 +58,8 @@ def growth_causes(
         return
     before, after = _depth(old, column), _depth([new], column)
     share = _groups([new]) / max(_groups(old), 1)
-    # More row groups of fewer rows have a greater depth, although the lookup reads no more rows.
+    # If row groups have fewer rows, more of them overlap, although a lookup reads no more rows. So the depth may grow
+    # as much as the number of row groups.
     if before is not None and after is not None and after > READS_MORE * before * max(share, 1):
         yield f"the overlap depth was {rounded(before)} and is now {rounded(after)}"
     reads_more = now.bytes > READS_MORE * was.bytes

@@ -91,8 +91,8 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
         values.append(known)
         if math.prod(map(len, values)) >= 1 << 62:
             raise InvalidQuery(
-                f"partition_by={list(names)!r}: the columns have too many distinct values for directories; partition "
-                "by fewer columns"
+                f"partition_by={list(names)!r}: the values of these columns have too many combinations, and each "
+                "combination needs a directory; partition by fewer columns"
             )
         codes = codes * len(known) + places[chosen]
     order = np.argsort(codes, kind="stable")

@@ -68,7 +68,7 @@ def patch_files(
 
 def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
     info = reader.stripes[stripe]
-    reader.footer(stripe)  # finds damage now and not when the copy is read
+    reader.footer(stripe)  # if the footer is damaged, this raises an error before the stripe is copied
     digest = 0
 
     def pieces() -> Iterator[bytes | memoryview]:

@@ -209,9 +209,9 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             nulls = _has_nulls(one.reader, node, struct)
             if nulls:
                 raise Unsupported(
-                    "the union has nulls, but unions in Arrow have no nulls, so they would become nulls of the first "
-                    "variant. To keep the nulls, rewrite without sort_by= and cluster_by=, and with the same number of "
-                    "rows in a row group. Or leave the column out by schema=",
+                    "the union has nulls, but unions in Arrow cannot have nulls, so each null would become a null of "
+                    "the union's first variant. To keep the nulls, rewrite without sort_by= and cluster_by=, and with "
+                    "the same number of rows in a row group. Or leave the column out by schema=",
                     file=one.name,
                     column=node.dotted,
                 )
@@ -240,7 +240,8 @@ def _has_nulls(reader: OrcReader, node: OrcType, struct: OrcType | None) -> bool
     known = _statistics(reader, node)
     if known is None or not known.has_null or struct is None:
         return None if known is None else known.has_null
-    # Writers also set has_null in a field of a struct that has nulls. But they count only the values of the field.
+    # If the struct has nulls, writers set has_null for the field, too, even if the field itself has no nulls. So the
+    # numbers of values are compared: the field has no nulls of its own if it has as many values as the struct.
     outer = _statistics(reader, struct)
     return outer is None or known.count is None or outer.count != known.count
 

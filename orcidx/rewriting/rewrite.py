@@ -332,7 +332,7 @@ class _Job:
                 raise
             if self.verify and plan.way == "encode":
                 ordered = not self.request.order
-                written = options.override(timezone=None)  # the new file names its own zone
+                written = options.override(timezone=None)  # the new file contains the name of its time zone
                 verify_rows(draft.source, target.name, seen, ordered=ordered, options=written)
             elif self.verify:
                 names = {node.id: node.dotted for node in bloom_nodes(inputs[0].reader.root, ("*",))}
@@ -360,7 +360,7 @@ class _Job:
         with open_inputs([draft], self.read) as written, located(file=target.name):
             tail = written[0].reader.tail
             if tail.footer.rows != summary.rows:
-                raise CorruptFile(f"{tail.footer.rows} rows were written; expected {summary.rows}")
+                raise CorruptFile(f"the new file has {tail.footer.rows} rows, but must have {summary.rows}")
             notes = size_notes(summary.bytes_before, tail.size)
             if plan.way != "copy":
                 notes += lookup_notes(inputs, written[0], read_options(inputs, self.read))

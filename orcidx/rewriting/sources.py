@@ -105,9 +105,9 @@ def same_partition(inputs: Sequence[InputFile]) -> None:
         for name in dict.fromkeys((*first.partition, *other.partition)):
             if name not in stored and first.partition.get(name) != other.partition.get(name):
                 raise InvalidQuery(
-                    f"{first.name} and {other.name} are in different partitions, and one file would lose the values "
-                    f"of {name}; merge the files of each partition separately, or give a list of the files to merge "
-                    "them without these values"
+                    f"{first.name} and {other.name} are in different partitions. A merged file would not contain the "
+                    f"values of {name}, because only the names of the directories contain them. Merge the files of "
+                    "each partition separately. Or, to merge the files without these values, give a list of the files"
                 )
 
 

@@ -169,7 +169,7 @@ def index_entries(
         values, counts = np.concatenate((np.zeros(width, np.int64), values)), np.concatenate(([width], counts[1:]))
     if (counts != width).any():
         raise CannotPatch(
-            f"the row index has an entry of {int(counts[counts != width][0])} positions instead of {width}",
+            f"an entry of the row index has {int(counts[counts != width][0])} positions, but must have {width}",
             file=stripe.reader.name,
             stripe=stripe.number,
             column=node.dotted,
@@ -213,10 +213,10 @@ def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds
         at_end = (chunk == len(starts)) & (offsets == length)
         known = np.append(starts, length)[np.minimum(chunk, len(starts))] == offsets
         if not (known | at_end).all():
-            raise CannotPatch("the row index has a position at which no chunk starts")
+            raise CannotPatch("a position in the row index is not the start of a compressed chunk")
         raw = bounds[np.minimum(chunk, len(bounds) - 1)] + within
     if ((raw < 0) | (raw > bounds[-1])).any():
-        raise CannotPatch("the row index has a position after the end of the stream")
+        raise CannotPatch("a position in the row index is outside the stream")
     return raw
 
 
@@ -242,7 +242,9 @@ def stored_stripe(reader: OrcReader, number: int) -> StoredStripe:
     strangers = [column for (column, _), _ in places if column not in known]
     if strangers:
         raise CorruptFile(
-            f"a stream has column id {strangers[0]}, which does not exist", file=reader.name, stripe=number
+            f"a stream has the column id {strangers[0]}, but the file has no such column",
+            file=reader.name,
+            stripe=number,
         )
     size = stripe.index_length + stripe.data_length
     whole = memoryview(b"")

@@ -70,7 +70,8 @@ _HOMES = {
 """Maps each public name to its module."""
 
 
-if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
+# Type checkers do not see this function. If they saw it, they would accept misspelt names.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

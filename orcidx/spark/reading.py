@@ -293,13 +293,14 @@ def _filtered_by_spark(
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, but Spark cannot read single fields of structs here: "
-            "select whole columns, and select the fields from the DataFrame"
+            f"Spark computes a part of {text.text!r:.200}. With such a condition, orcidx cannot read single fields of "
+            "structs: give whole columns in columns=, and select the fields from the DataFrame"
         )
     if text.last.of_files:
         raise Unsupported(
-            f"{text.text!r:.200} uses the file that Spark's reader is reading, but orcidx's tasks read the files of "
-            "this query. Leave this part of the condition out, or filter spark.read.orc(path) by the condition"
+            f"{text.text!r:.200} uses a function such as input_file_name(), which works only if Spark's reader reads "
+            "the files, but orcidx's tasks read the files of this query. Leave this part of the condition out, or "
+            "filter spark.read.orc(path) by the condition"
         )
     columns = None if shown is None or named is None else [*shown]
     for one in () if columns is None else (*(named or ()), *(key.column for key in order)):

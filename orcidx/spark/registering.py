@@ -71,7 +71,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     facts = facts_of(spark)
     session = {
         "clock_zone": facts.clock_zone,
-        "session_zone": None,  # the zone of the session that runs the query, which only its tasks know
+        "session_zone": None,  # only the tasks of a query know the zone of its session
         "case_sensitive": facts.case_sensitive,
         "infer_partitions": facts.infers_partitions,
     }

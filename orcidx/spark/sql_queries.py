@@ -150,7 +150,8 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     add_rule(spark, _answers(spark))
     try:
         frame = spark.sql(text)
-        frame._jdf.queryExecution().optimizedPlan()  # later actions of this frame use this plan
+        # This makes the plan while the rule is active. Later actions of the frame use the same plan.
+        frame._jdf.queryExecution().optimizedPlan()
     finally:
         remove_rule(spark)
     return frame

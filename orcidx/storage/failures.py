@@ -62,7 +62,8 @@ _TRANSIENT_ERRNO = error_numbers(
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
-_KINDS: dict[str, Failure] = {  # errors of obstore, which have no HTTP status
+# Names of obstore's exceptions. These exceptions have no HTTP status.
+_KINDS: dict[str, Failure] = {
     "PreconditionError": "changed",
     "PermissionDeniedError": "denied",
     "UnauthenticatedError": "denied",

@@ -72,7 +72,8 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
 def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
     if info is not None and info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "the path is a directory, but a file is expected", path)
-    found = None if info is None else fingerprint_of_info(info)  # None: the file system does not implement this
+    # ``info`` is None if the file system does not implement ``info()``.
+    found = None if info is None else fingerprint_of_info(info)
     if found is None:
         raise StorageError("the storage does not report the object's size; download the object first")
     return found
@@ -160,7 +161,7 @@ class BlockingBackend(ThreadBackend):
     def _open(self) -> Any:
         try:
             return self._filesystem.open(self._path, "rb", cache_type="none")
-        except TypeError:  # some file systems do not have this option
+        except TypeError:  # some file systems do not have the option cache_type
             return self._filesystem.open(self._path, "rb")
 
 
@@ -178,7 +179,7 @@ class FsspecStore:
         if isinstance(given, str):
             return Source(shown(given), "url", given, dict(storage_options))
         if isinstance(given, (fsspec.core.OpenFile, AbstractBufferedFile)):
-            return in_filesystem(given.path, given.fs)  # the file's own cache is not needed
+            return in_filesystem(given.path, given.fs)  # orcidx opens the file again, without fsspec's cache
         return None
 
     @staticmethod
@@ -186,7 +187,8 @@ class FsspecStore:
         if not isinstance(filesystem, AbstractFileSystem):
             return None
         ours: AbstractFileSystem = filesystem
-        # An asynchronous file system belongs to the caller's event loop, so blocking calls would fail.
+        # An asynchronous file system belongs to the caller's event loop, so blocking calls would fail. So a file system
+        # with the same options, but not asynchronous, is used.
         if getattr(ours, "asynchronous", False):
             keywords = {k: v for k, v in ours.storage_options.items() if k not in ("asynchronous", "loop")}
             ours = type(ours)(*ours.storage_args, **keywords)
@@ -218,7 +220,8 @@ class FsspecStore:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
-        if self._is_web:  # called only for URLs with a final slash or a wildcard, and these are not files
+        # For web URLs, this method is called only if the URL has a final slash or a wildcard. Such a URL is not a file.
+        if self._is_web:
             return None
         self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         try:
@@ -391,7 +394,8 @@ class FsspecSink:
         self.name = name
         self._filesystem, self._path = filesystem, path
         whole = not _protocols_of(filesystem).isdisjoint(_OBJECT_STORES)
-        # A file in fsspec's memory file system is visible as soon as it is opened. No option changes this.
+        # A file in fsspec's memory file system is visible as soon as it is opened, with any options. So it gets a
+        # temporary name.
         self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
@@ -435,4 +439,4 @@ def _discard(filesystem: AbstractFileSystem, file: Any, temporary: str | None) -
         return
     file.discard()
     if isinstance(file, AbstractBufferedFile):
-        file.closed = True  # otherwise the garbage collector would flush the rest
+        file.closed = True  # if it were not closed, the garbage collector would flush the rest

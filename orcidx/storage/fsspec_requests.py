@@ -77,7 +77,8 @@ class HttpBackend:
         url = self._filesystem.encode_url(self._url)
         async with session.get(url, headers=headers, **keywords) as response:
             total = _total_of(response.headers.get("Content-Range"))
-            if response.status == 416:  # no bytes in this range: the object is empty or has become shorter
+            # The object has no bytes in the requested range. It is empty, or has become shorter.
+            if response.status == 416:
                 if total is None:
                     raise StorageError(
                         "the server rejected the range and did not report the object's size; download the object first"
@@ -95,7 +96,10 @@ class HttpBackend:
                 return await self._take_whole(response)
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if total is None or (offset is not None and start != str(offset)):
-                raise StorageError(f"the server returned {response.headers.get('Content-Range')!r} instead of {wanted}")
+                raise StorageError(
+                    f"the request has the header 'Range: {wanted}', but the Content-Range of the response is "
+                    f"{response.headers.get('Content-Range')!r}, which is another range or lacks the object's size"
+                )
             data = await _read_body(response, length, buffer)
             return StoreAnswer(data, self._fingerprint(response, total))
 
@@ -103,8 +107,8 @@ class HttpBackend:
         total = response.content_length
         if total is not None and total > _LARGEST_WHOLE:
             raise StorageError(
-                f"the server does not support range requests, and the object has {total} bytes, too many for one "
-                "request; download it first"
+                f"the server does not support range requests, and the object has {total} bytes, but orcidx reads at "
+                f"most {_LARGEST_WHOLE} bytes from such a server; download the object first"
             )
         data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
         if total is not None and len(data) != total:
@@ -125,7 +129,7 @@ async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | Non
     async for chunk in response.content.iter_any():
         have += len(chunk)
         if have > most:
-            raise StorageError(f"the server sent more than the {most} bytes that were requested")
+            raise StorageError(f"the server sent more than {most} bytes, the most that orcidx accepts for this request")
         if buffer is None:
             chunks.append(chunk)
         else:
@@ -182,7 +186,10 @@ class S3Backend:
         body = response["Body"]
         try:
             if response["ContentLength"] > length:
-                raise StorageError(f"the server returned {response['ContentLength']} bytes instead of {wanted}")
+                raise StorageError(
+                    f"the server returned {response['ContentLength']} bytes, but at most {length} bytes were requested "
+                    f"(Range: {wanted})"
+                )
             data = await body.read() if buffer is None else b""
             while buffer is not None and (piece := await body.read(TAKEN_AT_ONCE)):
                 buffer.take(piece)

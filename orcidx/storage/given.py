@@ -118,7 +118,9 @@ class FileObjectReader(ReaderAtHand):
         found: object = size
         if not isinstance(found, int) or found < 0:
             raise StorageError(
-                f"tell() of the file object returned {found!r:.40}; give the file's bytes instead", file=name
+                f"tell() of the file object returned {found!r:.40}, which is not a position; give the file's bytes "
+                "instead",
+                file=name,
             )
         super().__init__(name, size, options)
 

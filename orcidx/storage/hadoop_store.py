@@ -90,8 +90,8 @@ class TaskFiles:
         sources = _TASK_SOURCES.get(self.token)
         if sources is None:
             raise StorageError(
-                "this process does not have the settings of Spark's file systems, which only orcidx's own tasks "
-                "receive",
+                "this process cannot open the file, because only orcidx's own tasks receive the settings of Spark's "
+                "file systems",
                 file=source.name,
             )
         return replace(sources.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
@@ -127,7 +127,7 @@ class AccessByAuthority:
     def source(self, url: str) -> Source:
         access = self.by_authority.get(authority_of(url))
         if access is None:
-            raise StorageError("this task does not have the settings of the bucket or server of this URL", file=url)
+            raise StorageError("this task does not have the settings of the bucket or server in the URL", file=url)
         if access.problem is not None:
             raise Unsupported(access.problem, file=url)
         return access.source(url)
@@ -202,7 +202,7 @@ class HadoopStore:
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
-        return None  # orcidx.spark makes the sources of a session
+        return None  # only orcidx.spark makes sources of this store
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
@@ -210,7 +210,7 @@ class HadoopStore:
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        return None  # a process without the session cannot open the URL
+        return None  # a process without the Spark session cannot open the URL
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:
@@ -263,8 +263,8 @@ class HadoopStore:
         found = self._files.in_tasks(path)
         if found is None:
             raise refused(
-                "this version of Hadoop cannot refuse to replace a file in S3 (s3a 3.4.2 can), and neither s3fs nor "
-                "obstore is installed"
+                "to create a file in S3 without replacing an existing file, s3a 3.4.2, s3fs or obstore is needed, but "
+                "none of them is installed"
             )
         store, place = store_of(found)
         return store.create(place, data, single_writer=False)

@@ -70,7 +70,8 @@ def check_range(rows: pa.RecordBatch, milliseconds: pa.Table) -> None:
     """Raises ``ValueOutOfRange`` if a timestamp in ``rows`` was read as another timestamp. ``milliseconds``: the INT96
     columns of the same rows, in milliseconds."""
     names = rows.schema.names
-    for name in dict.fromkeys(milliseconds.column_names):  # several columns may have the same name, in the same order
+    # Several columns may have the same name. They have the same order in both arguments.
+    for name in dict.fromkeys(milliseconds.column_names):
         read = chain.from_iterable(_timestamps(rows.column(at)) for at, one in enumerate(names) if one == name)
         checked = (milliseconds.column(at) for at, one in enumerate(milliseconds.column_names) if one == name)
         wanted = chain.from_iterable(_timestamps(column.combine_chunks()) for column in checked)

@@ -68,13 +68,14 @@ class SharedTails:
         """Returns the bytes of one tail, or None if the object with the tail cannot be read."""
         try:
             fetches = self._fetches
-            if not fetches:  # two threads may send the same request at the same time
+            # There is no lock here. So if two threads come here at the same time, both may send the request.
+            if not fetches:
                 if self._before is not None and self._before._before is not None:
                     self._before._before._fetches = {}
                     self._before._before = None
                 fetches = self._fetches = self._begun()
             return fetches[tail.source.location].bytes_of(tail, metrics)
-        except (OrcidxError, OSError):  # the file's own tail is read instead
+        except (OrcidxError, OSError):  # the caller then reads the tail from the file
             return None
 
     def _begun(self) -> dict[Any, _Fetch]:

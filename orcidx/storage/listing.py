@@ -161,7 +161,7 @@ def _expand(source: Source) -> list[Source]:
             return store.expand(source, path)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             raise
-        except OSError as error:  # a name that is too long, links in a circle, a disk that fails
+        except OSError as error:  # e.g. a name that is too long, a cycle of links, or a disk that fails
             raise StorageError(f"the list of files cannot be read: {error}", file=source.name) from error
     with translating(source.name, what="the list of files", doing="reading"):
         store, path = store_of(source)

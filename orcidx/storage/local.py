@@ -129,7 +129,7 @@ class LocalReader(ReaderAtHand):
         """All bytes of a small file. They are read at the first call. None for a larger file or a mapped file."""
         if self._whole is None and self._size <= SMALL_FILE_BYTES and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
-            # ``LocalFile.read`` also checks whether the file has changed.
+            # ``LocalFile.read`` itself checks whether the file has changed.
             if self._local_file is not None and self._local_file.read(0, data):
                 self._whole = data.toreadonly()
                 return self._whole
@@ -195,7 +195,7 @@ class LocalReader(ReaderAtHand):
             if have == length:
                 return have
         start = 0
-        for part in parts:  # reads the rest buffer by buffer if one call was too short
+        for part in parts:  # bytes that ``preadv`` did not read are read buffer by buffer
             while start <= have < start + len(part):
                 count = self._pread_once(fd, part[have - start : have - start + _LARGEST_READ], offset + have)
                 if not count:
@@ -306,7 +306,7 @@ class LocalStore:
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        return None  # the other stores recognise the local file systems of their libraries
+        return None  # fsspec's local file system, for example, is recognised by the store for fsspec
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
@@ -341,7 +341,7 @@ class LocalStore:
                 place = os.path.join(directory, name)
                 try:
                     found.append(Found(place, _stat_version(os.stat(place))))
-                except FileNotFoundError:  # a temporary file that was renamed meanwhile
+                except FileNotFoundError:  # e.g. a temporary file that was renamed after it was listed
                     continue
         return found
 
@@ -382,10 +382,10 @@ class LocalStore:
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
+            raise StorageError(f"the directory cannot be created: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # a file is first written under a temporary name, and listings show this name
+        return []  # an unfinished write is a file with a temporary name, which ``list`` returns
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)
@@ -412,7 +412,7 @@ def local_path_of(url: str) -> str | None:
 def local_source(name: str, path: str) -> Source:
     """The source of a path. The path may also come from a file system object of the local file system."""
     if "\0" in path or not (path.isascii() or _has_encoding(path)):
-        raise InvalidQuery(f"{name!r:.200} is not a path, because no file name can have one of its characters")
+        raise InvalidQuery(f"{name!r:.200} is not a path, because it has a character that no file name can have")
     if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
     return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
@@ -456,7 +456,7 @@ def _local_file(path: str) -> Found:
 def _matches(pattern: str) -> tuple[list[Found], list[str]]:
     """Returns two lists: the files that match a glob, and the paths of the files that record unfinished replacements
     (``unfinished_swaps``) in the same directories."""
-    found: dict[str, Found] = {}  # ** matches directories as well as the files in them
+    found: dict[str, Found] = {}  # a dict, because ** finds files twice: it matches directories and the files in them
     marks: set[str] = set()
     for match in glob.iglob(pattern, recursive=True, include_hidden=True):
         below, inside = _walk(match) if os.path.isdir(match) else ([_local_file(match)], [])

@@ -54,8 +54,8 @@ class Place(NamedTuple):
             return cls(os.path.realpath(path) if os.path.islink(path) else path, None)
         except (PermissionError, NotADirectoryError):
             raise
-        except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a NUL in the path
-            raise StorageError(f"cannot be written: {error}", file=name) from error
+        except (OSError, ValueError) as error:  # e.g. a cycle of links, a name too long, a NUL in the path
+            raise StorageError(f"the file cannot be written: {error}", file=name) from error
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "the path is a directory, but a file is expected", name)
         if not stat.S_ISREG(status.st_mode):
@@ -141,7 +141,7 @@ def sync_directory(path: str) -> None:
         return
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a directory that the user may write to but not open
+    except PermissionError:  # the user may create files in the directory, but not open it
         return
     try:
         os.fsync(descriptor)
@@ -208,7 +208,8 @@ def _link(temporary: str, path: str) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        if not os.path.samefile(temporary, path):  # NFS sends the link request again if the response was lost
+        # NFS sends the link request again if the response was lost. Then the first request has created the link.
+        if not os.path.samefile(temporary, path):
             raise
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:

@@ -211,7 +211,8 @@ class _Upload:
             obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=part_bytes)
         except Exception as error:
             self.error = error
-            while not self._ended and self.parts.get() is not None:  # the writer may wait for a place in the queue
+            # The writer may be waiting for space in the queue, so the remaining parts are taken out.
+            while not self._ended and self.parts.get() is not None:
                 pass
 
     def _iterate(self) -> Iterator[bytes]:

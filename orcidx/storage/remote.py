@@ -46,12 +46,12 @@ T = TypeVar("T")
 _MOST_IN_FLIGHT = 16
 """The most requests that run at the same time: four for each of two stripes, and the requests for the tails of the next
 files (decision 0017)."""
-# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes. A
-# limit that the caller gives for the number of requests always holds.
+# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes.
+# If the caller limits the number of requests, more unneeded bytes may be read to keep the limit.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
-# A request may read unneeded bytes. If a request reads at most this many of them, they are kept in memory. Otherwise
-# all unneeded bytes of the request are dropped as they arrive.
+# A request may read unneeded bytes. If a request reads at most this many unneeded bytes, they are kept in memory.
+# Otherwise all unneeded bytes of the request are dropped as they arrive.
 _HELD_OVER_READ = 1 << 20
 # If more than half of a response is unneeded, the whole response is kept for later reads. For example, footers of small
 # stripes are read together with the data between them, and this data may be needed later. A reader keeps at most this
@@ -188,7 +188,8 @@ class RemoteReader:
         self._joins = options is None or options.merge_gap is None
         self._budget = (options or RequestOptions()).io_bytes
         self._largest = None if options is None else options.merge_size
-        if self._largest is None:  # at least two requests at a time, for any limit
+        # Whatever the limit of bytes is, it allows two requests at the same time.
+        if self._largest is None:
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
         self.at_hand = BytesAtHand(min(_MOST_KEPT, self._budget // 4))
@@ -271,7 +272,9 @@ class RemoteReader:
         size = answer.fingerprint.size
         if len(data) != min(length, size):
             raise StorageError(
-                f"the storage returned {len(data)} bytes instead of the last {min(length, size)} bytes", file=self.name
+                f"the storage returned {len(data)} bytes, but the last {min(length, size)} bytes of the object were "
+                "requested",
+                file=self.name,
             )
         self.metrics.asked(1, len(data))
         self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)

@@ -103,7 +103,7 @@ def _options_of(filesystem: Any) -> object:
     library = type(filesystem).__module__.partition(".")[0]
     if hasattr(filesystem, "storage_args") and hasattr(filesystem, "storage_options"):  # fsspec
         return {"url": list(filesystem.storage_args), **filesystem.storage_options}
-    if type(filesystem).__name__ == "PyFileSystem":  # an object of a class of the caller
+    if type(filesystem).__name__ == "PyFileSystem":  # its options are not known, because its class is the caller's
         return {}
     if library == "pyarrow":
         made_of = filesystem.__reduce__()[1]

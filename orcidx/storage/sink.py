@@ -75,7 +75,7 @@ def sources_of(data: object) -> list[Source]:
     """The files from which the rows of ``data`` come. They are known if ``data`` is a scan, a scan of a table, or an
     open file. Otherwise the list is empty."""
     jobs, plan, own = getattr(data, "jobs", None), getattr(data, "plan", None), getattr(data, "source", None)
-    if not jobs and plan is None:  # for example Arrow's tables and batches
+    if not jobs and plan is None:  # ``data`` is, for example, a table or batch of Arrow
         return [own] if isinstance(own, Source) else []
     found = [*(getattr(one, "source", None) for one in jobs or [task.file for task in getattr(plan, "tasks", ())]), own]
     return [one for one in found if isinstance(one, Source)]
@@ -131,7 +131,7 @@ class _FileObjectSink:
                 return
             if written <= 0:
                 raise InvalidQuery(
-                    f"{self.name}: write() wrote no bytes, as in non-blocking files; give a blocking file"
+                    f"{self.name}: write() wrote no bytes. If the file is non-blocking, give a blocking file"
                 )
             view = view[written:]
 

@@ -204,7 +204,7 @@ class Source:
 
     def _refuse_secrets(self) -> None:
         found = secret_names(self.storage_options)
-        if self.kind != "hadoop":  # these file systems are pickled as a token
+        if self.kind != "hadoop":  # Hadoop's file systems are pickled as a token, without settings
             found += secret_names(self.filesystem, "filesystem")
         if isinstance(self.location, str) and has_secrets(self.location):
             found.append("the URL's signature or password")

@@ -88,7 +88,7 @@ def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete
     finally:
         try:
             delete(name)
-        # A writer that has no permission to delete objects may still commit. ``clean`` removes the test object later.
+        # A writer may lack the permission to delete the test object. Then ``clean`` removes it later.
         except Exception as error:
             if classify(error) not in ("denied", "missing"):
                 raise

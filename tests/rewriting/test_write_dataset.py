@@ -136,7 +136,7 @@ def test_a_second_call_writes_nothing(tmp_path):
     assert [one.written for one in first.files + second.files] == [True] * 7 + [False] * 7
     assert before == {name: os.stat(tmp_path / name).st_mtime_ns for name in data_files(tmp_path)}
     fewer, more = TABLE.slice(0, ROWS - 1), pa.concat_tables([TABLE, TABLE.slice(0, 9)])
-    for other, words in ((fewer, "missing"), (more, "more"), (table(seed=3), "orc differ")):
+    for other, words in ((fewer, "not all rows"), (more, "more"), (table(seed=3), "not the rows in this")):
         with pytest.raises(InvalidQuery, match=words):
             orcidx.write_dataset(other, tmp_path, partition_by="city", job="monday")
     with pytest.raises(InvalidQuery, match="other options"):
@@ -236,6 +236,8 @@ def test_bad_input(tmp_path):
         ({"partition_by": "x"}, "some readers"),
         ({"partition_by": ["city", "city"]}, "twice"),
         ({"max_file_bytes": 1}, "64 KiB"),
+        ({"max_memory": 1}, "1 MiB"),
+        ({"max_partitions": 0}, "max_partitions must be at least 1"),
         ({"partition_by": "id", "max_partitions": 5}, "more than 5 partitions"),
     ):
         with pytest.raises(InvalidQuery, match=words):
@@ -332,7 +334,7 @@ def test_a_job_without_rows_can_be_called_again(tmp_path):
     none = pa.table({"id": pa.array([], pa.int64())})
     for source in (none, none.to_reader(), none):
         assert orcidx.write_dataset(source, tmp_path, job="j").rows == 0
-    with pytest.raises(InvalidQuery, match="there are more rows than before"):
+    with pytest.raises(InvalidQuery, match="more rows are given than the job wrote"):
         orcidx.write_dataset(pa.table({"id": [1]}), tmp_path, job="j")
 
 

@@ -69,6 +69,6 @@ def test_the_file_that_spark_reads_is_asked_of_its_own_reader(spark: Any, tmp_pa
     path = str(tmp_path)
     assert spark.read.orc(path).where(where).count() == orcidx_spark.read(spark, path, where=where).count() == 5
     for more in ({"engine": "orcidx"}, {"limit": 3}, {"top": ["id"], "limit": 3}):
-        with pytest.raises(Unsupported, match="the file that Spark's reader is reading"):
+        with pytest.raises(Unsupported, match="works only if Spark's reader reads the files"):
             orcidx_spark.read(spark, path, where=where, **more).collect()
     assert orcidx_spark.read(spark, path, where="'input_file_name()' <> '' AND id > 2", engine="orcidx").count() == 2

@@ -58,7 +58,7 @@ def as_column(relation: Relation, query: Query) -> Column:
     bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
     column = spark_column(where, schema, case_sensitive=query.case_sensitive)
     if column is None:
-        raise Unreadable("Spark cannot express the predicate")
+        raise Unreadable("no condition of Spark has the same meaning as the predicate in where=")
     return column
 
 

@@ -143,7 +143,8 @@ def may_be_old(
         if (old & left).any():
             return True
         left[positions] = False
-    return bool(times and left.any())  # nothing is known about files without an index
+    # The statistics of a file without an index are not known, so it may have old times.
+    return bool(times and left.any())
 
 
 def _type_name(kind: DataType) -> str:

@@ -121,6 +121,6 @@ def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]
 def _sources(query: Query) -> list[Source]:
     try:
         found = list_sources(query.reached, storage_options=query.storage_options)
-    except (OrcidxError, OSError, ValueError, ImportError):  # e.g. a scheme that only Hadoop knows
+    except (OrcidxError, OSError, ValueError, ImportError):  # e.g. only Hadoop supports the URL's scheme
         return []
     return [source for source in found if source.size != 0][:MOST_OPENED]

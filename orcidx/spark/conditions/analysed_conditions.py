@@ -139,7 +139,8 @@ def analysed(filtered: DataFrame, columns: frozenset[str], *, collated: frozense
     does not show collations."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() != "Filter":  # e.g. for _metadata, whose columns are added below the filter
+    # For example, for a condition with _metadata, Spark adds columns below the filter and a further node above it.
+    if plan.getClass().getSimpleName() != "Filter":
         return Condition(_ANY, columns, "it uses more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)

@@ -129,7 +129,8 @@ def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
     if name not in (*_MEASURED, _STORED, _OF_PYTHON):
         return "", 0, False
     stats = node.stats()
-    # Spark has counted the rows of some nodes of this type, for example of a checkpoint. Their size is then exact.
+    # For some nodes of the type ``_OF_PYTHON``, for example checkpoints, Spark has counted the rows. Then the size is
+    # exact.
     is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())
     return name, int(str(stats.sizeInBytes())), is_counted
 

@@ -108,7 +108,8 @@ class Relation:
         slices = [part.mkString("\x01") for part in parts]
         text = "\x01".join(slices)
         found = _STATUS.findall(text)
-        # A file's name may contain text that looks like a part of a status. Then the compiled class is used.
+        # A file's name may contain text that looks like a part of a status. Then the text cannot be split into
+        # statuses, and orcidx's Java class returns them.
         if len(found) != count or text.count("; isDirectory=") != count:
             return listing_of(SessionFiles(self.spark).columns(files))
         names, sizes, times = zip(*found) if found else ((), (), ())

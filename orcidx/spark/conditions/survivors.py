@@ -291,7 +291,7 @@ class _Question:
         try:
             index = read_file_index(stored.data, types=types, rows=rows)
             return bool(index.evaluate(self._bound_to(self.open_in[file], types)).is_empty)
-        except (OrcidxError, OSError):  # a damaged or missing index proves nothing
+        except (OrcidxError, OSError):  # a file with a damaged or missing index is not excluded
             return False
 
     def _bound_to(self, where: Predicate, types: Mapping[str, str]) -> BoundPredicate:
@@ -378,7 +378,8 @@ def _ask_file_indexes(
         stored = stored_index(known, number, indexed)
         if stored is None:
             return None
-        stored = replace(stored, types=known.compared_types(stored.types, number))  # CHAR instead of the index's STRING
+        # The index of a CHAR column has the type STRING. It is replaced by CHAR, which ignores trailing spaces.
+        stored = replace(stored, types=known.compared_types(stored.types, number))
         return question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:

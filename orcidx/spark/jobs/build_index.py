@@ -346,7 +346,7 @@ class _Job:
             try:
                 with open_file(source, options=TASK_OPTIONS) as file:
                     schema = file.schema
-            except (OrcidxError, OSError):  # the task reports the error as a row
+            except (OrcidxError, OSError):  # the task that reads this file reports the error
                 continue
             types = {name: kind for name, kind in self.spec.types.items() if name in schema.names}
             try:

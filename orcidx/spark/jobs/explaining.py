@@ -138,7 +138,7 @@ def _readable_first(sources: Sequence[Source]) -> list[Source]:
         try:
             with open_file(source):
                 return [source, *sources[:number], *sources[number + 1 :]]
-        except (OrcidxError, OSError):  # the error is reported with the file
+        except (OrcidxError, OSError):  # the result for this file reports the error
             continue
     return list(sources)
 

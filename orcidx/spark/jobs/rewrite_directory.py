@@ -150,7 +150,9 @@ def rewrite(
         raise InvalidQuery(f"target_bytes is {target_bytes!r}, but must be at least 1 MiB")
     kept = keep_old.total_seconds() if isinstance(keep_old, timedelta) else keep_old
     if not 0 <= kept <= 366 * 86_400:
-        raise InvalidQuery(f"keep_old is {keep_old!r}, but must be seconds or a timedelta, at most a year")
+        raise InvalidQuery(
+            f"keep_old is {keep_old!r}, but must be a number of seconds or a timedelta, from 0 to 366 days"
+        )
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     root = _directory(found, storage_options)

@@ -219,7 +219,7 @@ def _rename(staged: Source, final: Source) -> None:
     from orcidx.storage.fsspec_backend import filesystem_of  # imported late, because the module imports fsspec
 
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
-    filesystem.invalidate_cache()  # a task wrote the file after this process had listed the directory
+    filesystem.invalidate_cache()  # a cached listing may be older than the file, which a task wrote
     if filesystem.exists(place):
         filesystem.mv(place, filesystem_of(final.location, final.storage_options)[1])
         filesystem.invalidate_cache()

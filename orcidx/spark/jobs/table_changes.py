@@ -252,7 +252,7 @@ def append(
         else:
             take_back(plan.committer.folder, list(pieces(written)), error)
         raise
-    if result.repeated:  # another driver with the same user and identifier was faster
+    if result.repeated:  # another driver with the same user and identifier has committed, so these files are not needed
         discard(plan.committer.folder, list(pieces(written)))
     return result
 

@@ -113,8 +113,8 @@ def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask
     large = [row["path"] for row in rows if row["size"] > LARGEST_FILE_BYTES]
     if large:
         raise Unsupported(
-            f"{len(large):,} files are larger than {LARGEST_FILE_BYTES >> 20} MiB, the largest size of a file that "
-            f"Spark can give to a task as a whole; {problem}",
+            f"Spark can give a whole file to a task only if it has at most {LARGEST_FILE_BYTES >> 20} MiB, but "
+            f"{len(large):,} files are larger; {problem}",
             file=f"{base}/{large[0]}",
         )
     found = [_job(spark, some, task) for some in _batched(rows)]

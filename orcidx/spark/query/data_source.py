@@ -163,7 +163,7 @@ class NoStream(DataSourceStreamReader):
     def read(self, *_: object) -> NoReturn:
         raise Unsupported('the format orcidx does not support streams; use spark.readStream.format("orc")')
 
-    latestOffset = initialOffset = read  # Spark may call either of these first
+    latestOffset = initialOffset = read  # Spark may call any of these methods first
 
 
 @dataclass
@@ -220,7 +220,9 @@ class OrcidxReader(DataSourceReader):
         for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
             if one.type != field.type:
                 raise InvalidQuery(
-                    f"a column of a Paimon table must keep its type, {one.type}; cast it in a query", column=field.name
+                    f"the column has the type {one.type} in the Paimon table, and must keep its type; cast it in a "
+                    "query",
+                    column=field.name,
                 )
         target = plan.target(self.slots)
         parts = split_orc(plan.rows, target) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)

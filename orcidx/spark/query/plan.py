@@ -171,7 +171,7 @@ def _by_directory(rows: Scan) -> Scan:
     pruned: dict[tuple[int, ...], bool] = {}
     kept = []
     for job in rows.jobs:
-        key = tuple(map(id, job.constants.values()))  # all files of one directory have the same values
+        key = tuple(map(id, job.constants.values()))  # all files of one directory have the same partition values
         if key not in pruned:
             pruned[key] = rules_out(bound, job.constants)
         if not pruned[key]:

@@ -111,8 +111,8 @@ class Query:
         if isinstance(self.where, TextCondition):
             return self.where.pushed(whole or {}).where
         where = parse_text(self.where)
-        # Without a session zone, the condition comes from the option 'where' of the format orcidx, which is also a
-        # text.
+        # If ``session_zone`` is None, the condition was given as the option 'where' of the format orcidx. The value of
+        # this option is a text, too.
         if self.session_zone is None or isinstance(self.where, str):
             check_computed(where, schema, case_sensitive=self.case_sensitive)
         if self.session_zone is None:

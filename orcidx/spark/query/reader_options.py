@@ -52,8 +52,8 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
             raise InvalidQuery(
-                f"{name} is {value!r}, but Spark accepts only times without a zone. Such times are in the zone of the "
-                "option timeZone"
+                f"{name} is {value!r}, but Spark accepts only times without a zone. Give a time in the zone of the "
+                "option timeZone, and leave out its zone"
             )
         return value.isoformat(timespec="seconds")
     return str(value)

@@ -34,7 +34,7 @@ def frame_of_tasks(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: S
         numbers, stride = _numbers(spark, len(tasks), _claimed_bytes(plan, parts))
         frame = numbers.mapInArrow(shipped(ReadTasks(tuple(tasks), stride), plan.query.reached), schema)
     else:
-        frame = spark.createDataFrame([], schema).limit(0)  # Catalyst knows that this frame is empty
+        frame = spark.createDataFrame([], schema).limit(0)  # with limit(0), Catalyst knows that the frame is empty
     if plan.order:
         keys = [sort_column(frame[quoted(key.column)], key) for key in plan.order]
         frame = frame.orderBy(*keys, frame[quoted(TASK)], frame[quoted(ROW)])

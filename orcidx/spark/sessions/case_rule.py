@@ -83,5 +83,5 @@ def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
     Returns None instead of the ids if the case rule leads to an error."""
     try:
         return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.asked.places.items()}
-    except InvalidQuery:  # with this rule there is no such column, or it has another type
+    except InvalidQuery:  # with this case rule, a column is missing or has another type
         return None

@@ -54,7 +54,9 @@ def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
     provider = found.provider().get() if found.provider().isDefined() else "none"
     if kind == "VIEW" or provider.lower() != "orc":
         what = "a view" if kind == "VIEW" else f"of the format {provider}"
-        raise InvalidQuery(f"{path} is {what}, but read supports only ORC: read it by spark.table({path!r})")
+        raise InvalidQuery(
+            f"{path} is {what}, but orcidx.spark.read supports only ORC: read it by spark.table({path!r})"
+        )
     uri = found.location()
     local = uri.getScheme() in (None, "file")
     return CatalogTable(path, uri.getPath() if local else uri.toString())

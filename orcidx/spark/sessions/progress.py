@@ -68,7 +68,7 @@ class Progress:
 
     def _show(self) -> None:
         files, total_bytes = self._total
-        done = min(self.counters.files.value, files)  # a task that runs twice counts twice
+        done = min(self.counters.files.value, files)  # if a task runs twice, its files are counted twice
         read = min(self.counters.bytes.value, total_bytes)
         self._bar.update(self._task, completed=done, bytes=read, errors=self.counters.errors.value)
 

@@ -136,7 +136,8 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         return active
     if problem := java_problem():
         raise Unsupported(problem)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # without it, tasks run the first python3 on the path
+    # Without this variable, tasks run the first python3 in PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("orcidx")
     if master is not None:
         builder = builder.master(master)

@@ -99,7 +99,8 @@ def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
         return replace(leaf, literals=(_shifted(values[0], _FARTHEST_ZONE_NANOS if upper else -_FARTHEST_ZONE_NANOS),))
-    # A negated leaf matches all times except a few. These few are different times in each zone, so no time is excluded.
+    # A negated leaf matches all times except a few. In each zone, these few are other times. So each time matches in
+    # some zone, and no time is excluded.
     if leaf.negated:
         return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
     if leaf.op is Op.BETWEEN:
