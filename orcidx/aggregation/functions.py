@@ -61,7 +61,9 @@ def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
 def _parsed(name: object, text: object) -> Aggregate:
     if not isinstance(name, str) or not isinstance(text, str):
         shown = f"{name!r:.60}: {text!r:.60}"
-        raise InvalidQuery(f'{shown} is not an aggregate: names and functions must be text, such as "sum(price)"')
+        raise InvalidQuery(
+            f'{shown} is not an aggregate: the name and the function must be text, as in {{"total": "sum(price)"}}'
+        )
     call = _CALL.fullmatch(text)
     if call is None:
         raise InvalidQuery(

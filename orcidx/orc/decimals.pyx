@@ -27,7 +27,7 @@ cdef extern from *:
 
 # If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 portable = os.environ.get("ORCIDX_SIMD") == "none"
-# If ORCIDX_RUNS=none is set (in tests and comparisons), all scales are decoded.
+# If ORCIDX_RUNS=none is set (in tests and comparisons), every scale is decoded, even in a run of equal scales.
 cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}

@@ -134,9 +134,15 @@ def _attributes(metadata: Any) -> dict[str, str]:
 
 def _sized(node: WriteNode, text: str) -> WriteNode:
     match = _SIZED.fullmatch(text)
-    if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= LONGEST_SIZED:
+    if node.kind is not TypeKind.STRING:
         raise InvalidQuery(
-            f"column {node.dotted}: {text!r} is not an ORC type for {node.type}; give char(n) or varchar(n)"
+            f"column {node.dotted}: the type {text!r} can only be given for text, but the column has the type "
+            f"{node.type}"
+        )
+    if not match or not 0 < int(match[2]) <= LONGEST_SIZED:
+        raise InvalidQuery(
+            f"column {node.dotted}: the type {text!r} is not supported; give char(n) or varchar(n), with n from 1 to "
+            f"{LONGEST_SIZED}"
         )
     length = int(match[2])
     kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR

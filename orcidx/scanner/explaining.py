@@ -77,7 +77,7 @@ def explain_files(
                 rows += found.kept_rows
     else:
         notes: tuple[Note, ...] = ()
-        jobs = tuple(jobs)  # the jobs of a catalog's listing are made at each access, and are compared by ``id``
+        jobs = tuple(jobs)  # a catalog's listing makes new jobs at each access, but jobs are compared by ``id`` below
         left: Sequence[FileJob] = jobs
         metrics = ScanMetrics()
         if indexes is not None and request.where is not None:
