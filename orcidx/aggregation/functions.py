@@ -71,7 +71,7 @@ def _parsed(name: object, text: object) -> Aggregate:
         )
     function, column = call[1].lower(), call[2].strip()
     if function in _QUANTILES:
-        raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns a value of the column")
+        raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns one of the column's values")
     if function not in _FUNCTIONS:
         near = nearest({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS)
         hint = f"; did you mean {near!r}?" if near else ""

@@ -40,7 +40,7 @@ def commit_rows(
             other = moved and _is_of_another_spec(now, news)
             mine = _without_outdated(news, _versions(now), _versions(opened)) if moved else news
             content, whole = _next_catalog(now, mine, gone)
-        except (FileNotFoundError, StorageError):  # a listed catalog was replaced and deleted: list again
+        except (FileNotFoundError, StorageError):  # a listed catalog was replaced and deleted: list the catalogs again
             if attempt == COMMIT_ATTEMPTS - 1 or now.generation == (now := Catalogs.of(now.folder)).generation:
                 raise
             continue

@@ -58,7 +58,7 @@ def listed_by_catalog(
         raise InvalidQuery(message, file=name)
     if store.catalogs.listing.listed is None:
         raise InvalidQuery(
-            'fresh="catalog": the catalog does not have all files of the directory; build the indexes for all files, '
+            'fresh="catalog": the catalog lists only some files of the directory; build the indexes for all files, '
             'or use fresh="listing"',
             file=name,
         )

@@ -247,7 +247,8 @@ def _refuse_pattern(root: Source) -> None:
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery(
-        "a pattern is given, but the indexes are stored in a directory; give the directory", file=root.name
+        "the path is a pattern, but indexes are stored in one directory; give the path of this directory",
+        file=root.name,
     )
 
 

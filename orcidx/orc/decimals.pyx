@@ -50,8 +50,8 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Reads up to `count` unscaled values. Stops before the first value whose code has more than 62 bits. Returns the
-    # number of values.
+    # Reads up to `count` unscaled values. Stops before the first value whose varint has more than 62 bits. Returns
+    # the number of values.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:

@@ -76,7 +76,7 @@ def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
         kept[KEYS] = json.dumps(others).encode()
     if not _is_of_pandas(schema):
         return kept
-    given = metadata.get(ARROW.encode())  # set if the table was read from a file, and kept
+    given = metadata.get(ARROW.encode())  # set if the table was read from a file, and then passed on
     fields = [pa.field(one.name, one.type) for one in schema if not _reads_alike(one.type)]
     if given is not None or fields:
         kept[ARROW] = base64.b64encode(pa.schema(fields).serialize()) if given is None else given

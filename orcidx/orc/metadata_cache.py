@@ -73,7 +73,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # uses the objects of an earlier file
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # shares the objects of an earlier file
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 

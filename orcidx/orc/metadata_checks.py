@@ -43,7 +43,7 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
             raise CorruptFile(f"the type tree is not numbered in pre-order: found id {column} instead of {expected}")
         expected += 1
         if depth > DEEPEST_NESTING:
-            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels, more than orcidx reads")
+            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels, which orcidx cannot read")
         record = types[column]
         if record.subtypes or record.kind in _NESTED:
             _check_children(record, column)

@@ -167,7 +167,7 @@ def written_bytes(array: pa.Array) -> int:
     rows = len(array)
     if not rows:
         return 0
-    if (width := _FIXED.get(kind.id)) is not None:  # first, because the code below takes ten times as long
+    if (width := _FIXED.get(kind.id)) is not None:  # tested first, because the code below takes ten times as long
         return rows * width // 8 + (rows // 8 if array.null_count else 0)
     if isinstance(array, pa.ExtensionArray):
         return written_bytes(array.storage)

@@ -105,7 +105,7 @@ def _numbered(node: WriteNode, first: int) -> WriteNode:
 def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     if len(path) > DEEPEST_NESTING:
         raise Unsupported(
-            f"types are nested deeper than {DEEPEST_NESTING} levels, more than orcidx reads; flatten the column",
+            f"types are nested deeper than {DEEPEST_NESTING} levels, which orcidx could not read; flatten the column",
             column=path[0],
         )
     metadata = field.metadata or {}
@@ -287,7 +287,8 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
     if types.is_union(type_):
         if type_.num_fields > MOST_VARIANTS:
             raise Unsupported(
-                f"a union has {type_.num_fields} variants, but orcidx reads at most {MOST_VARIANTS}; nest some of them",
+                f"a union has {type_.num_fields} variants, but orcidx reads at most {MOST_VARIANTS}; move some of "
+                "them into a nested union",
                 column=".".join(path),
             )
         children = tuple(
