@@ -61,7 +61,9 @@ def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
 def _parsed(name: object, text: object) -> Aggregate:
     if not isinstance(name, str) or not isinstance(text, str):
         shown = f"{name!r:.60}: {text!r:.60}"
-        raise InvalidQuery(f'{shown} is not an aggregate: names and functions must be text, such as "sum(price)"')
+        raise InvalidQuery(
+            f'{shown} is not an aggregate: the name and the function must be text, as in {{"total": "sum(price)"}}'
+        )
     call = _CALL.fullmatch(text)
     if call is None:
         raise InvalidQuery(
@@ -69,7 +71,7 @@ def _parsed(name: object, text: object) -> Aggregate:
         )
     function, column = call[1].lower(), call[2].strip()
     if function in _QUANTILES:
-        raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns a value of the column")
+        raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns one of the column's values")
     if function not in _FUNCTIONS:
         near = nearest({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS)
         hint = f"; did you mean {near!r}?" if near else ""

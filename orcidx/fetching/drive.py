@@ -187,7 +187,7 @@ class _Running:
                 if self.coming.exception() is not None:
                     return
                 self._answer()
-        except Exception as error:  # indexes could not be decoded; the rows of earlier turns are returned first
+        except Exception as error:  # raised after the rows of earlier turns have been returned
             self._failed = error
 
     def _answer(self) -> None:
@@ -265,7 +265,7 @@ class _Lookahead:
                 return
             try:
                 turn = self._turns.take(wait=False)
-            except Exception as error:  # the next file could not be opened; earlier rows are returned first
+            except Exception as error:  # raised after the rows of earlier files have been returned
                 self._failed = error
                 return
             if turn is None:

@@ -292,7 +292,7 @@ class Catalog:
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
         """Concatenates catalogs. The result has the spec of the last catalog."""
-        if len(parts) == 1:  # Arrow would copy a single catalog
+        if len(parts) == 1:  # returned as it is, because Arrow would copy it
             return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
         statistics = {

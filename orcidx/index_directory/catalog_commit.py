@@ -40,7 +40,7 @@ def commit_rows(
             other = moved and _is_of_another_spec(now, news)
             mine = _without_outdated(news, _versions(now), _versions(opened)) if moved else news
             content, whole = _next_catalog(now, mine, gone)
-        except (FileNotFoundError, StorageError):  # a catalog was replaced and deleted after the listing
+        except (FileNotFoundError, StorageError):  # a listed catalog was replaced and deleted: list the catalogs again
             if attempt == COMMIT_ATTEMPTS - 1 or now.generation == (now := Catalogs.of(now.folder)).generation:
                 raise
             continue
@@ -86,7 +86,7 @@ def _has_exactly(listed: pa.Array, content: Catalog, catalogs: Catalogs, *, whol
 def _names_in_use(catalogs: Catalogs) -> tuple[str, ...]:
     try:
         return catalogs.names
-    except CorruptFile:  # a later version of orcidx wrote this catalog, so any catalog may be in use
+    except CorruptFile:  # the catalog may be of a later version of orcidx, so all catalogs count as used
         return tuple(stored.name for stored in catalogs.written)
 
 

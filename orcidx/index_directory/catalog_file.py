@@ -44,7 +44,7 @@ def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
 
 
 def _written(table: pa.Table, text: bytes) -> bytes:
-    from orcidx.orc_writer.writer import write_table  # imports 28 modules that readers do not need
+    from orcidx.orc_writer.writer import write_table  # not at the top: readers do not need its 28 modules
 
     sink = pa.BufferOutputStream()
     write_table(table, sink, compression="zstd", metadata={METADATA: text, CHECKSUM: str(zlib.crc32(text))})
@@ -111,7 +111,8 @@ class CatalogFile:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
             raise _DamagedCatalog(
-                f"the catalog claims {rows} rows, but a catalog of {self.size} bytes may have at most {most} rows"
+                f"according to its footer the catalog has {rows} rows, but a catalog of {self.size} bytes can have at "
+                f"most {most} rows"
             )
         missing = [name for name in columns if name not in self._file.schema.names]
         if missing:
@@ -123,8 +124,8 @@ class CatalogFile:
                 taken += batch.nbytes
                 if taken > most:
                     raise _DamagedCatalog(
-                        f"a catalog of {self.size} bytes takes more than {taken} bytes of memory; "
-                        f"at most {most} are allowed"
+                        f"the catalog has {self.size} bytes, but its rows take at least {taken} bytes of memory; "
+                        f"at most {most} bytes are allowed"
                     )
                 batches.append(batch)
         schema = pa.schema([self._file.schema.field(name) for name in columns])

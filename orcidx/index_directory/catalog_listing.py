@@ -58,7 +58,7 @@ def listed_by_catalog(
         raise InvalidQuery(message, file=name)
     if store.catalogs.listing.listed is None:
         raise InvalidQuery(
-            'fresh="catalog": the catalog does not have all files of the directory; build the indexes for all files, '
+            'fresh="catalog": the catalog lists only some files of the directory; build the indexes for all files, '
             'or use fresh="listing"',
             file=name,
         )
@@ -176,7 +176,7 @@ class CatalogIndexes:
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs), notes=unused_notes(request))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
-            return KnownTotals(tuple(jobs))  # files of ACID transactions raise an error when they are read
+            return KnownTotals(tuple(jobs))  # all files are read, because reading an ACID file must raise an error
         plan = self._plan(jobs, request, tuple(columns))
         eligible = None
         if not isinstance(jobs, CatalogFiles):

@@ -106,7 +106,7 @@ class Catalogs:
         asked = None if files is None else (*files, paths)
         key = (asked, None if columns is None else frozenset(columns))
         if key not in self._loaded:
-            paths |= len(self.in_use) > 1  # the paths are needed to find the latest rows
+            paths |= len(self.in_use) > 1  # to find the row of the latest catalog for each path
             names = None if files is None else list(dict.fromkeys([*(["path"] if paths else []), *files]))
             parts = [self._files.read(stored, names, key[1]) for stored in self.in_use]
             whole = Catalog.concat(parts) if parts else Catalog.empty()
@@ -146,7 +146,7 @@ class Catalogs:
     @property
     def nbytes(self) -> int:
         """The bytes of memory for the contents that have been read so far."""
-        loaded = list(self._loaded.values())  # a copy: other threads change the dict
+        loaded = list(self._loaded.values())  # a copy, because other threads may change the dict
         tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
         return int(tables) + self._files.nbytes
 

@@ -102,7 +102,8 @@ def clean_indexes(
         raise InvalidQuery(f"older_than is {older_than!r}, but an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    # The folder is listed before the catalog is read. So files that are written later are not in the listing.
+    # The folder is listed before the catalog is read. So a file that is written in between is not in the listing, and
+    # is not deleted.
     stored = folder.list()
     if not stored:
         list_sources(path, storage_options=storage_options)  # raises FileNotFoundError if there is no such directory

@@ -131,7 +131,7 @@ class KnownFiles:
             node = nodes.get(name)
             if node is not None:
                 found[name] = f"CHAR({node.max_length})" if node.kind is TypeKind.CHAR else "STRING"
-            elif name.endswith("]") or parse_type(kind).root not in TEXTS:  # the name of a map's key ends with "]"
+            elif name.endswith("]") or parse_type(kind).root not in TEXTS:  # a map's key, such as a[b]
                 found[name] = kind
         return found
 
@@ -355,7 +355,7 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
             evidence.append(StatisticsEvidence("file statistics", own, bounds, reading, keeps=False))
         root, is_whole = _bound(predicate, known.partitions, keys, options)
         outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
-        if not is_whole:  # leaves that could not be bound may be false
+        if not is_whole:  # a leaf that could not be bound may be false, so no row is certain to match
             outcome = replace(outcome, must=RowSelection.none(known.count))
         outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
     return outcomes

@@ -86,7 +86,8 @@ class TailPlaces:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self.read().select(TAIL_FIELDS.names)  # for a catalog in several parts, ``read`` also returns the paths
+        # For a catalog in several parts, ``read`` also returns the paths, which are not needed.
+        return self.read().select(TAIL_FIELDS.names)
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
         """The stored tails of these files, in the order in which the files will be opened. The item of a file without a

@@ -160,7 +160,7 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         alone = source.root is None and source.kind != "path"
         if not (alone or source.kind == "url" or source.listed is None):
             # The search for an index starts in the same directory for all files from one listing, and for all local
-            # files in one directory.
+            # files in one directory. So there is one search for all these files.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
             if root in of_root:

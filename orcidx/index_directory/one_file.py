@@ -80,7 +80,9 @@ def build_file_index(
         given = {**options, "storage_options": storage_options, "filesystem": filesystem}
         useless = [name for name, value in given.items() if value is not None]
         if useless:
-            raise TypeError(f"{', '.join(useless)}: these options are for reading a file, but the source is Arrow data")
+            raise TypeError(
+                f"{', '.join(useless)}: options for reading a file cannot be given with Arrow data; leave them out"
+            )
         return built
     for name, value in options.items():
         if name in _CHANGING and value != getattr(USUAL_OPTIONS, name) and value != "unchecked":

@@ -272,7 +272,8 @@ def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
         if java and facts.writer_version == 0:
             valid &= ~spans_with_byte(raw.buffer, spans, *wrong_order)
         if options.utf8 == "replace":
-            # Bytes that are not UTF-8 are read as U+FFFD. U+FFFD sorts differently from the stored bytes.
+            # Bytes that are not UTF-8 are read as U+FFFD, which sorts differently from the stored bytes. So bounds with
+            # bytes that are not ASCII are not used.
             valid &= ~spans_with_byte(raw.buffer, spans, 0x80, 0xFF)
         bounds = BytesBounds(raw.buffer, spans, valid, exact & valid)
         merged = raw.level != "row_group" and facts.writer_version < ORC_203

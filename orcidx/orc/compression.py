@@ -103,7 +103,7 @@ def _open(kind: int, native: bool) -> Codec:
 def check_block_size(block_size: int) -> int:
     """The compression block size of a PostScript. Raises ``CorruptFile`` if it is impossible."""
     if not 0 < block_size <= BLOCK_SIZE_LIMIT:
-        raise CorruptFile(f"compression block size {block_size} is not between 1 and {BLOCK_SIZE_LIMIT}")
+        raise CorruptFile(f"the compression block size is {block_size}, but must be from 1 to {BLOCK_SIZE_LIMIT}")
     return block_size
 
 
@@ -235,7 +235,7 @@ def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[in
         try:
             library = ctypes.CDLL(file)
             found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-        except (OSError, AttributeError):  # not loadable, or symbols not exported
+        except (OSError, AttributeError):  # the file cannot be loaded, or does not export the symbols
             continue
         if all(found):
             return tuple(address for address in found if address is not None)
@@ -285,7 +285,7 @@ def _through(native: NativeCodec) -> DecompressInto:
 
 def _copy(data: bytes | bytearray, out: memoryview) -> int:
     if len(data) > len(out):
-        raise ValueError(f"{len(data)} bytes do not fit into {len(out)}")
+        raise ValueError(f"the decompressed data has {len(data)} bytes, but its buffer has only {len(out)} bytes")
     out[: len(data)] = data
     return len(data)
 
@@ -337,7 +337,9 @@ def _zstd(native: bool) -> Codec:
                 room = out[total:]
                 # The library allocates the size that the frame declares, so this size is checked first.
                 if zstandard.frame_content_size(frame) > len(room):
-                    raise ValueError(f"a zstd frame declares more than {len(room)} bytes")
+                    raise ValueError(
+                        f"a zstd frame declares a decompressed size above the maximum of {len(room)} bytes"
+                    )
                 total += _copy(context.decompress(frame, max_output_size=max(len(room), 1)), room)
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
@@ -354,7 +356,7 @@ def _zstd_frames(chunk: memoryview) -> list[memoryview]:
     while start < len(chunk):
         position = start
         magic = int.from_bytes(chunk[start : start + 4], "little")
-        if magic & ~0xF == 0x184D2A50:  # a skippable frame: a length, and that many bytes
+        if magic & ~0xF == 0x184D2A50:  # a skippable frame has a length, and then as many bytes
             start += 8 + int.from_bytes(chunk[start + 4 : start + 8], "little")
             continue
         if magic != 0xFD2FB528 or start + 5 > len(chunk):
@@ -397,8 +399,8 @@ def _lz4(native: bool) -> Codec:
 
     def into(chunk: memoryview, out: memoryview) -> int:
         try:
-            # Without output_len, the library reads the chunk's first four bytes as a length. It uses this length
-            # whenever the length fits into ``out``.
+            # A chunk does not begin with its length. But without output_len, the library reads the first four bytes as
+            # a length, and uses this length if it fits into ``out``.
             return int(cramjam.lz4.decompress_block_into(chunk, out, output_len=len(out)))
         except cramjam.DecompressionError as error:
             raise ValueError(str(error)) from error

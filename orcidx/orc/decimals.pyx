@@ -27,7 +27,7 @@ cdef extern from *:
 
 # If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 portable = os.environ.get("ORCIDX_SIMD") == "none"
-# If ORCIDX_RUNS=none is set (in tests and comparisons), all scales are decoded.
+# If ORCIDX_RUNS=none is set (in tests and comparisons), every scale is decoded, even in a run of equal scales.
 cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
@@ -50,8 +50,8 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Reads up to `count` unscaled values. Stops before the first value whose code has more than 62 bits. Returns the
-    # number of values.
+    # Reads up to `count` unscaled values. Stops before the first value whose varint has more than 62 bits. Returns
+    # the number of values.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:

@@ -129,8 +129,8 @@ def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
 
 
 cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen) noexcept nogil:
-    # Bit 0 of `seen` is set for a count, bit 1 for a minimum, and bit 2 for a maximum. Returns False if the bytes are
-    # not a message.
+    # Reads the count, the minimum and the maximum of statistics of integers. Sets bit 0 of `seen` if there is a count,
+    # bit 1 for a minimum, and bit 2 for a maximum. Returns False if the bytes are not a message.
     cdef Field field
     cdef Cursor inner
     while cursor.at < cursor.end:

@@ -35,7 +35,7 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
 )
 _PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
 """A pattern for text without spaces that is a path or URL and not a line of CSV."""
-ZEROS = "probably because a copy or an upload did not finish; copy it again"
+ZEROS = "probably because a copy or an upload did not finish; copy the file again"
 
 
 def describe_foreign(head: bytes, size: int) -> str:

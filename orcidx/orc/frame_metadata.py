@@ -76,7 +76,7 @@ def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
         kept[KEYS] = json.dumps(others).encode()
     if not _is_of_pandas(schema):
         return kept
-    given = metadata.get(ARROW.encode())  # the table was read from a file: the entry is passed on
+    given = metadata.get(ARROW.encode())  # set if the table was read from a file, and then passed on
     fields = [pa.field(one.name, one.type) for one in schema if not _reads_alike(one.type)]
     if given is not None or fields:
         kept[ARROW] = base64.b64encode(pa.schema(fields).serialize()) if given is None else given
@@ -173,7 +173,8 @@ def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArra
         if isinstance(kind, pa.BaseExtensionType):
             storage = column.cast(kind.storage_type).combine_chunks()
             return pa.chunked_array([pa.ExtensionArray.from_storage(kind, storage)])
-        if pa.types.is_timestamp(column.type) and column.type.unit != "ns":  # the caller requested another unit
+        # A unit other than "ns" is kept, because the caller requested it.
+        if pa.types.is_timestamp(column.type) and column.type.unit != "ns":
             return None
         return column.cast(kind)
     except (pa.ArrowException, ValueError, TypeError, NotImplementedError):

@@ -54,8 +54,8 @@ cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil
 
 
 cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:
-    # Reads up to n values (n is at least 1), but stops at the end of the run. If the result is 0, the caller must call
-    # again.
+    # Reads up to n values (n is at least 1), but stops at the end of the run. Returns the number of values. If it is 0,
+    # the caller must call again.
     cdef int64_t size, step = min(n, <int64_t> (self.end_value - self.next_value))
     cdef int count = 0
     if step:

@@ -82,7 +82,8 @@ cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
 
 
 cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:
-    # Computes `value`, `value + step`, ... with additions. Some processors have no 64-bit vector multiplication.
+    # Computes `value`, `value + step`, ... with additions, because some processors have no multiplication
+    # of vectors of 64-bit integers.
     cdef int i
     for i in range(n):
         out[i] = <int64_t> value

@@ -405,14 +405,15 @@ def _read_postscript(last: memoryview, size: int) -> PostScript:
     length = last[-1]
     if length == 0 or length + 1 > size:
         raise CorruptFile(
-            f"the last byte of the file says that the PostScript has {length} bytes, but the file has {size} bytes"
+            f"according to the last byte of the file the PostScript has {length} bytes, but in a file of {size} bytes "
+            f"it must have 1 to {size - 1} bytes"
         )
     raw = last[-1 - length : -1]
     footer_length, kind, block_size, version, metadata_length, writer_version, stripe_statistics_length = (
         split_postscript(raw, DEFAULT_BLOCK_SIZE)
     )
     if kind not in _COMPRESSION_KINDS:
-        raise Unsupported(f"compression kind {kind} is unknown")
+        raise Unsupported(f"compression kind {kind} is unknown; the known kinds are 0 to {max(_COMPRESSION_KINDS)}")
     compression = _COMPRESSION_KINDS[kind]
     if compression is not CompressionKind.NONE:
         check_block_size(block_size)
@@ -429,7 +430,8 @@ def _read_postscript(last: memoryview, size: int) -> PostScript:
     claimed = footer_length + metadata_length + stripe_statistics_length
     if claimed + postscript.size > size:
         raise CorruptFile(
-            f"according to the PostScript the footers have {claimed} bytes, but the file has only {size} bytes"
+            f"according to the PostScript the footers have {claimed} bytes, but the file has only "
+            f"{size - postscript.size} bytes before the PostScript"
         )
     return postscript
 
@@ -459,7 +461,7 @@ def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[St
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])
     if rows > MOST_ROWS:
-        raise CorruptFile(f"the stripes have {rows} rows together, more than an ORC file can have")
+        raise CorruptFile(f"the stripes have {rows} rows together, but an ORC file can have at most {MOST_ROWS}")
     return stripes, rows
 
 
@@ -477,7 +479,9 @@ def software_name(software: bytes | None) -> str:
 def _type_record(column: int, fields: tuple[Any, ...]) -> TypeRecord:
     known = _TYPE_KINDS.get(fields[0])
     if known is None:
-        raise Unsupported(f"type kind {fields[0]} of column id {column} is unknown")
+        raise Unsupported(
+            f"type kind {fields[0]} of column id {column} is unknown; the known kinds are 0 to {max(_TYPE_KINDS)}"
+        )
     return TypeRecord(known, *fields[1:])
 
 

@@ -61,7 +61,7 @@ def read_tail_cached(
         tail = read_tail(storage, limits=limits, is_sound=is_sound)
         known = tail, (trees[-1] if trees else None) or _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
-        identity = storage.identity  # some storages know the identity only after the read
+        identity = storage.identity  # some storages know the file's identity only after a read
         _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED_PER_STORED_BYTE * size)
         _remember_kind(*known)
     return known
@@ -73,7 +73,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # reuses the objects that already exist
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # shares the objects of an earlier file
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 

@@ -37,11 +37,13 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
     waiting = [(0, 0, 0)]
     while waiting:
         column, depth, path = waiting.pop()
-        if column != expected or column >= len(types):
+        if column >= len(types):
+            raise CorruptFile(f"a type has a child with the id {column}, but the largest type id is {len(types) - 1}")
+        if column != expected:
             raise CorruptFile(f"the type tree is not numbered in pre-order: found id {column} instead of {expected}")
         expected += 1
         if depth > DEEPEST_NESTING:
-            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels, more than orcidx reads")
+            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels, which orcidx cannot read")
         record = types[column]
         if record.subtypes or record.kind in _NESTED:
             _check_children(record, column)
@@ -60,7 +62,8 @@ def _is_flat(types: Sequence[TypeRecord]) -> bool:
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False
     below = types[1:]
-    for record in dict(zip(map(id, below), below)).values():  # equal types are one object (decision 0055)
+    # Equal types are one object, which is checked once (decision 0055).
+    for record in dict(zip(map(id, below), below)).values():
         if record.subtypes or record.kind in _NESTED:
             return False
     return len(root.field_names) == count
@@ -87,7 +90,9 @@ def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
     for number, (offset, index_length, data_length, footer_length, _) in enumerate(stripes):
         end = offset + index_length + data_length + footer_length
         if end > limit:
-            raise CorruptFile(f"the stripe ends at {end}, but stripes must end before {limit}", stripe=number)
+            raise CorruptFile(
+                f"the stripe ends at offset {end}, but the footers begin at offset {limit}", stripe=number
+            )
     if len(stripes) > 1 and (claimed := sum(stripe.end - stripe.offset for stripe in stripes)) > limit:
         raise CorruptFile(
             f"stripes overlap: together they have {claimed} bytes, but there are only {limit} bytes before the footers"

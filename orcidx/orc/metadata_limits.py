@@ -69,7 +69,7 @@ class MetadataLimits:
     def check_bytes(self, stored: int, length: int) -> None:
         """Raises ``Unsupported`` if ``stored`` bytes have more bytes after decompression than the limits allow."""
         if length > (most := self.bytes_of(stored)):
-            raise _too_many(f"the metadata has {length} bytes", most, "metadata_bytes")
+            raise _too_many(f"the metadata has {length} bytes before compression", most, "metadata_bytes")
 
     def check_items(self, count: int, what: str) -> None:
         """Raises ``Unsupported`` if ``count`` is more than the option ``metadata_items`` allows. ``what``: the name of
@@ -92,7 +92,7 @@ class MetadataLimits:
         name of a column includes the names of the structs that contain it."""
         if letters > self.metadata_bytes:
             raise _too_many(
-                f"the names of all columns have {letters} characters", self.metadata_bytes, "metadata_bytes"
+                f"the names of all columns have {letters} characters together", self.metadata_bytes, "metadata_bytes"
             )
 
 

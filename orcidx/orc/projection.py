@@ -63,7 +63,7 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
     near = nearest(text, known)
     hint = f"; did you mean {near!r}?" if near else added_column_hint(text)
     if text in known:  # the caller gave the path of a field as a single name
-        hint = f"; {text!r} is a field of a struct: give it as text, or as one name for each level"
+        hint = f"; {text!r} is a field of a struct: give a tuple with one name for each level, or only the text"
     raise InvalidQuery(f"there is no column {text!r}{hint}")
 
 

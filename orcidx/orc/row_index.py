@@ -194,7 +194,8 @@ def build_row_index(
                 entries_left -= len(entries[2])
                 if len(entries[2]) != groups:
                     raise CorruptFile(
-                        f"the row index has {len(entries[2])} entries, but the stripe has {groups} row groups"
+                        f"the row index has {len(entries[2])} entries, but the stripe has {groups} row groups, and "
+                        "each needs one entry"
                     )
                 found = _group_bounds(rows, tail.facts.row_index_stride, groups)
                 rows_of = np.diff(found)

@@ -111,7 +111,9 @@ class PositionIterator:
         if self._values is None:
             return 0
         if self._at >= len(self._values):
-            raise CorruptFile(f"a row index entry has {len(self._values)} positions, too few for the column's streams")
+            raise CorruptFile(
+                f"a row index entry has only {len(self._values)} positions, but the column's streams need more"
+            )
         value = self._values[self._at]
         self._at += 1
         return value

@@ -80,7 +80,7 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
 def check_not_zeros(stored: Buffer) -> None:
     """Raises an error if the stored bytes of a stripe footer are zeros. Zeros mean that the file has a hole."""
     if not bytes(stored).strip(b"\0"):
-        raise CorruptFile(f"the stripe's footer is zeros, {ZEROS}")
+        raise CorruptFile(f"all bytes of the stripe's footer are zeros, {ZEROS}")
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
@@ -93,7 +93,7 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
             f"{MOST_STREAMS * columns}"
         )
     if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
-        raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
+        raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown; the known kinds are 0 to 3")
     if len(encodings) != columns:
         raise CorruptFile(
             f"the stripe's footer has {len(encodings)} column encodings for {columns} columns, but must have one for "
@@ -116,8 +116,8 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
         if at < 0:
             raise CorruptFile(f"column id {column} has two streams {name}")
         raise CorruptFile(
-            f"stream {name} of column id {column} ends at {at + length}, "
-            f"past the stripe's data, which ends at {stripe.footer_offset}"
+            f"stream {name} of column id {column} ends at offset {at + length}, but the stripe's data ends at offset "
+            f"{stripe.footer_offset}"
         )
 
 

@@ -106,7 +106,7 @@ class PieceRoom:
             self.data = memoryview(pa.allocate_buffer(length)).cast("B")
         data, run = self.data, self.run
         view = data[:length]
-        run.allow(0, 0, room=data, at=0, held=0)  # if reading fails, the buffer has no bytes
+        run.allow(0, 0, room=data, at=0, held=0)  # so that the buffer counts as empty if reading fails
         if not run.read(offset, view):
             self._read_into(self._offset + offset, [view])  # raises the error
         run.allow(planned[0], planned[1], room=data, at=offset, held=length)
@@ -267,7 +267,7 @@ class PlannedStream:
             if start <= offset < stop:
                 end, planned = min(stop, offset + self._reads.read_ahead), (start, stop)
                 break
-        else:  # The offset is after the planned range, because a run or a chunk ends after it.
+        else:  # The offset is after a planned range, because the range ends inside a run or a chunk.
             end = min(self.length, offset + (self._chunk_bytes(offset) if self._reads.framed else self._reads.demand))
         for piece in self._pieces:
             if piece.start > offset:

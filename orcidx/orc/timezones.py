@@ -206,13 +206,14 @@ def load_zone(name: str) -> Zone:
     shown = name if len(name) <= 64 else name[:64] + "..."
     if _tzif("Europe/Paris") is None:
         raise Unsupported(
-            f"the time zone {shown!r} cannot be used, because no time zone data is installed here; install it with "
-            "python -m pip install tzdata"
+            f"the time zone {shown!r} cannot be used, because no time zone data is installed on this machine; install "
+            "it with python -m pip install tzdata"
         )
-    # Newer Debian versions have names such as US/Pacific in a separate package.
+    # Newer Debian versions have names such as US/Pacific in a separate package. The Python package tzdata has
+    # them, too.
     old = ", or get old names with python -m pip install tzdata" if find_spec("tzdata") is None else ""
     raise Unsupported(
-        f"the writer's time zone {shown!r} is unknown here; give a known zone with the option timezone={old}"
+        f"the writer's time zone {shown!r} is unknown on this machine; give a known zone with the option timezone={old}"
     )
 
 
@@ -235,7 +236,7 @@ def _zone_of_option(option: str, name: str) -> Zone:
         return load_zone(name)
     except Unsupported:
         raise InvalidQuery(
-            f"{option}={name!r} is not a time zone that is known here; give a name such as 'Europe/Oslo'"
+            f"{option}={name!r} is not a time zone that is known on this machine; give a name such as 'Europe/Oslo'"
         ) from None
 
 

@@ -243,7 +243,7 @@ def read_index_entries(buffer, Py_ssize_t most=MOST_FIELDS):
     cdef int64_t[::1] first = entry_starts
     cdef int64_t[::1] last = entry_stops
     bounds, starts, stops = np.zeros(entries + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
-    # a position takes at least one byte
+    # Each position takes at least one byte. So there are at most as many positions as bytes.
     positions = np.empty(min(data.shape[0], entries * MOST_POSITIONS), np.int64)
     cdef int64_t[::1] bound = bounds
     cdef int64_t[::1] start = starts

@@ -167,7 +167,7 @@ def written_bytes(array: pa.Array) -> int:
     rows = len(array)
     if not rows:
         return 0
-    if (width := _FIXED.get(kind.id)) is not None:  # most columns; the code below takes ten times as long
+    if (width := _FIXED.get(kind.id)) is not None:  # tested first, because the code below takes ten times as long
         return rows * width // 8 + (rows // 8 if array.null_count else 0)
     if isinstance(array, pa.ExtensionArray):
         return written_bytes(array.storage)
@@ -192,7 +192,7 @@ def written_bytes(array: pa.Array) -> int:
     first, last = array.offsets[0].as_py(), array.offsets[rows].as_py()
     children = (array.keys, array.items) if types.is_map(kind) else (array.values,)
     if not 0 <= first <= last <= len(children[0]):
-        return 8 * rows  # the offsets are damaged, and the column's writer raises the error
+        return 8 * rows  # damaged offsets, for which the column's writer raises an error
     return 8 * rows + sum(written_bytes(child.slice(first, last - first)) for child in children)
 
 
@@ -233,7 +233,7 @@ def _named_bytes(array: Any) -> int:
     offsets = np.frombuffer(values.buffers()[1], number)[values.offset : values.offset + len(values) + 1]
     try:
         return max(0, int((offsets[chosen + np.int64(1)] - offsets[chosen]).sum()))
-    except IndexError:  # the column's writer raises the error
+    except IndexError:  # a damaged index, for which the column's writer raises an error
         return 0
 
 

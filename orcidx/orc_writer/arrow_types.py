@@ -105,7 +105,7 @@ def _numbered(node: WriteNode, first: int) -> WriteNode:
 def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     if len(path) > DEEPEST_NESTING:
         raise Unsupported(
-            f"types are nested deeper than {DEEPEST_NESTING} levels, more than orcidx reads; flatten the column",
+            f"types are nested deeper than {DEEPEST_NESTING} levels, which orcidx could not read; flatten the column",
             column=path[0],
         )
     metadata = field.metadata or {}
@@ -134,9 +134,15 @@ def _attributes(metadata: Any) -> dict[str, str]:
 
 def _sized(node: WriteNode, text: str) -> WriteNode:
     match = _SIZED.fullmatch(text)
-    if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= LONGEST_SIZED:
+    if node.kind is not TypeKind.STRING:
         raise InvalidQuery(
-            f"column {node.dotted}: {text!r} is not an ORC type for {node.type}; give char(n) or varchar(n)"
+            f"column {node.dotted}: the type {text!r} can only be given for text, but the column has the type "
+            f"{node.type}"
+        )
+    if not match or not 0 < int(match[2]) <= LONGEST_SIZED:
+        raise InvalidQuery(
+            f"column {node.dotted}: the type {text!r} is not supported; give char(n) or varchar(n), with n from 1 to "
+            f"{LONGEST_SIZED}"
         )
     length = int(match[2])
     kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR
@@ -281,7 +287,8 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
     if types.is_union(type_):
         if type_.num_fields > MOST_VARIANTS:
             raise Unsupported(
-                f"a union has {type_.num_fields} variants, but orcidx reads at most {MOST_VARIANTS}; nest some of them",
+                f"a union has {type_.num_fields} variants, but orcidx reads at most {MOST_VARIANTS}; move some of "
+                "them into a nested union",
                 column=".".join(path),
             )
         children = tuple(

@@ -19,8 +19,8 @@ cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
     FIRST_ROOM = 256            # streams of a wide table may have few bytes
     HEADER = 3
-    # The first chunk of a stretch of sixteen chunks is always compressed. If it does not become smaller, the other
-    # chunks of the stretch are stored uncompressed.
+    # Of every sixteen chunks, the first is always compressed. If it does not become smaller, the other fifteen are
+    # stored uncompressed.
     STRETCH = 16
     LEAST_TRIED = 1024  # the least bytes of a chunk for which several levels are tried
     SAMPLE = 1 << 16  # for longer chunks the levels are tried only on this many bytes at the beginning

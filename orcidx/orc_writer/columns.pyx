@@ -108,7 +108,7 @@ cdef class BaseColumn:
         self._end_runs()
         self.group_is_open = False
         # If the statistics of a row group have neither a value nor a null, Java assumes that no row of the group can
-        # match (ORC-1553).
+        # match (ORC-1553). So the statistics of a group without values say that it has nulls.
         has_null = bool(self.group_nulls or self.null_parents or not count)
         statistics = self._take_statistics(count)
         self.group_rows = 0

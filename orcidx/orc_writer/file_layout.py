@@ -157,7 +157,8 @@ class FileLayout:
             self._write(part)
         if self.offset - start != sum(lengths):
             raise ValueError(
-                f"the written stripe has {self.offset - start} bytes, but the lengths of its parts are {lengths}"
+                f"the written stripe has {self.offset - start} bytes, but its index, data and footer must have "
+                f"{lengths[0]} + {lengths[1]} + {lengths[2]} bytes"
             )
         information = StripeInformation(start, *lengths, rows)
         self.stripes.append(information)

@@ -107,7 +107,7 @@ class WriteOptions:
                 f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor a number from 0 to 1"
             )
         if not (_is_number(self.bloom_filter_fpp) and 0 < self.bloom_filter_fpp < 1):
-            raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not between 0 and 1")
+            raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not a number above 0 and below 1")
         self._check_collections()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:

@@ -196,7 +196,8 @@ cdef class TextColumn(EntryValues):
     cdef int _add_positions(self, WrittenPositions table) except -1:
         if self.direct:
             return BaseColumn._add_positions(self, table)
-        # With a dictionary, the DATA stream contains runs of integers. A position in this stream needs one more number.
+        # With a dictionary, the DATA stream contains runs of integers. A position in this stream has one more number,
+        # the position in the run.
         # The lengths of the dictionary's entries are always read completely, so they need no positions.
         self._add_present(table)
         self._add_stream(table, 0)

@@ -51,7 +51,7 @@ def plan_write(schema: pa.Schema, options: WriteOptions) -> WritePlan:
     )  # fmt: skip
     for entry in _kept:
         if used == entry[0] and schema.equals(entry[1], check_metadata=True):
-            if entry is not _kept[0]:  # the plan that was used last is the first
+            if entry is not _kept[0]:  # moves the plan to the front, because plans at the end are dropped
                 _kept = (entry, *[other for other in _kept if other is not entry])
             return entry[2]
     root = describe_schema(schema, options)

@@ -245,7 +245,8 @@ class OrcWriter:
         try:
             if not self._closed:
                 self.end_stripe()
-        except Exception as error:  # a sink may raise any exception, and the caller is writing another file
+        except Exception as error:
+            # A sink may raise any exception. The caller is writing another file, so ``close`` raises the exception.
             self._failure = error
             self.abort()
 
@@ -304,7 +305,8 @@ class OrcWriter:
     ) -> None:
         if kind is not None:
             self.abort()
-        elif not self._closed or self._failure is not None:  # raises the error of a stripe that another writer ended
+        elif not self._closed or self._failure is not None:
+            # If another writer ended a stripe of this writer and this failed, ``close`` raises the error.
             self.close()
 
 
@@ -403,7 +405,9 @@ def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
     try:
         return (pa.record_batch(data),)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidQuery(f"a {type(data).__name__} is not a record batch: give a table that contains it") from error
+        raise InvalidQuery(
+            f"a {type(data).__name__} is not a record batch: give a table with it as a column"
+        ) from error
 
 
 def _instead(data: object) -> str:
@@ -424,7 +428,7 @@ def _checked(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         elif isinstance(one, pa.Table):
             yield from one.to_batches()
         else:
-            raise InvalidQuery(f"a {type(one).__name__} among the batches is not a RecordBatch")
+            raise InvalidQuery(f"a {type(one).__name__} among the batches is neither a RecordBatch nor a Table")
 
 
 def _schema_of(schema: Any) -> pa.Schema:

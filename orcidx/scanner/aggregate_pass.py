@@ -122,7 +122,8 @@ def _known_totals(
     for name in plan.totalled:
         head, wanted = plan.paths[name][0], plan.wanted[name]
         if head not in constants:
-            # If names are compared without regard to case, several spellings can name the same column.
+            # If names are compared without regard to case, several spellings can name the same column. The column then
+            # needs the totals of all spellings.
             wanted = wanted | columns[head].wanted if head in columns else wanted
             columns[head] = TotalledColumn(plan.types[name], wanted)
     return indexes.totals(jobs, request, columns, count=count)

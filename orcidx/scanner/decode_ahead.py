@@ -93,7 +93,7 @@ class DecodeAhead:
         """
         if not self._goes_on:
             self._goes_on = True
-            for cursor in columns:  # no thread reads these columns now
+            for cursor in columns:  # safe, because no thread reads these columns now
                 for chunks in cursor.chunks_ahead:
                     chunks.go_on()
         ahead = [(span.start, span.start + span.rows) for span in self._spans if span.columns is columns]
@@ -156,7 +156,7 @@ class DecodeAhead:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
             # These spans are dropped, and the caller reads their rows again. Nothing more is decoded ahead, so that the
-            # rows of the following spans are not decoded twice, too.
+            # rows of the following spans are not decoded twice either.
             self._most = 0
             self._spans.extend(parts)
             self.drop()
@@ -201,7 +201,7 @@ class DecodeAhead:
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        urgent = kept is not None  # the caller waits for few columns, so the span starts before later spans
+        urgent = kept is not None  # the caller waits for these few columns, so they are decoded first
         span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks, urgent=urgent)
         self._spans.append(span)
         return span

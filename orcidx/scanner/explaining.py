@@ -77,7 +77,7 @@ def explain_files(
                 rows += found.kept_rows
     else:
         notes: tuple[Note, ...] = ()
-        jobs = tuple(jobs)  # the jobs of a catalog's listing are made at each access, and are compared by ``id``
+        jobs = tuple(jobs)  # a catalog's listing makes new jobs at each access, but jobs are compared by ``id`` below
         left: Sequence[FileJob] = jobs
         metrics = ScanMetrics()
         if indexes is not None and request.where is not None:
@@ -93,7 +93,7 @@ def explain_files(
         if len(files) > 1 and request.where is not None and not order:
             files = list(_read_small(files, jobs))
         if not jobs or id(jobs[0]) not in opened:
-            of_schema.clear()  # the first file is read only for its schema
+            of_schema.clear()  # the first file is read only for its schema: these bytes are already counted
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     if (len(files) > 1 or (files and order)) and given.schema is None and of_schema:

@@ -43,7 +43,7 @@ class FileEvidence:
             if asked.predicate_constants:
                 constants = {path: wanted.valued(source) for path, source in asked.predicate_constants.items()}
                 constant = ConstantEvidence(constants, reader.tail.footer.rows)
-            # A condition has the wanted names, and an index has the file's names. Only match="name" keeps them equal.
+            # A condition has the wanted names, and an index has the file's names. With match="name" both are equal.
             if request.match != "name" and wanted.job.file_index is not None:
                 text = f'the index is not used, because match="{request.match}" does not find columns by their names'
                 notes.append(Note("Paimon file index", "off", text))

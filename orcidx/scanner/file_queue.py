@@ -106,7 +106,7 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
     remote.at_hand.stored_tail = partial(job.tail.read, metrics)
     try:
         return OrcReader(storage, limits, rereads=rereads)
-    except (CorruptFile, Unsupported):  # the copy is damaged, but the file's own tail may be undamaged
+    except (CorruptFile, Unsupported):  # the catalog's copy of the tail is damaged: read the file's own tail
         return OrcReader(storage, limits, rereads=rereads)
 
 

@@ -164,7 +164,8 @@ class IndexedFile:
             found = self._open(name, kind)
             if found is None:
                 continue
-            floats = kind == "bitmap" and found.has_groups  # each value is added as often as it occurs
+            # Sums of floats are possible, because each value is added as often as it occurs.
+            floats = kind == "bitmap" and found.has_groups
             if (not wanted.sum or found.adds_up or floats) and (not (wanted.ends or wanted.order) or found.has_ends):
                 self._kinds.add(kind)
                 return found
@@ -193,7 +194,7 @@ class IndexedFile:
         if found is None or found.rows is None or not _has_values_of(node, found.data_type, self._scan):
             return None
         if found.rows != rows:
-            raise CorruptFile(f"the index has {found.rows} rows, but the file has {rows}")
+            raise CorruptFile(f"the index is for {found.rows} rows, but the file has {rows} rows")
         return totals_of(found)
 
 

@@ -371,7 +371,8 @@ class _Search:
     def _ask_stripe(self, stripe: int, wanted: Bools) -> SearchSteps:
         """Searches the statistics and indexes of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
-        # The writer's time zone is known only now. It gives tighter bounds, so the stripe's statistics are used again.
+        # The writer's time zone is known only now. This zone gives tighter bounds, so the stripe's statistics are used
+        # a second time.
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
             column = self._statistics.of_stripe(stripe)
             if column is not None:

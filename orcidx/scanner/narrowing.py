@@ -154,7 +154,8 @@ class RequestNarrowing(Narrowing):
         kept = [name for name in names if name in added]
         if list(names[len(names) - len(kept) :]) != [name for name in added if name in kept]:
             raise InvalidQuery(
-                f"{' and '.join(map(repr, added))} must be the last columns: name them after the other columns"
+                "columns that are not in the files must be the last columns; name them in the order "
+                f"{', '.join(map(repr, added))}"
             )
         scan = super()._selecting(names[: len(names) - len(kept)])
         left = {

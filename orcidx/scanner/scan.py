@@ -438,7 +438,8 @@ class Scan(RequestNarrowing, ArrowStream):
                     scan.jobs, scan.resolved, scan.request, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
                 columns = tuple(scan.schema.names)
-                count_schema_reads(scan, ScanMetrics())  # the explanation itself counts the tail of each file
+                # These reads are not counted a second time: the explanation already counts the tail of each file.
+                count_schema_reads(scan, ScanMetrics())
                 break
             except FileGone as error:  # the first file, which determines the columns, is gone: try the next file
                 gone.append(gone_file(error))
@@ -555,7 +556,9 @@ class Split:
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise InvalidQuery(f"the text is not the JSON of a split: {error}") from error
         if type(version) is not int or version != 1:
-            raise InvalidQuery(f"the split has version {version!r:.50}, but this orcidx reads only version 1")
+            raise InvalidQuery(
+                f"the split has version {version!r:.50}, but this version of orcidx reads only version 1"
+            )
         found = job_from_json(job)
         if within is not None:
             refuse_outside(found, within)

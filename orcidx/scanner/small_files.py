@@ -340,7 +340,7 @@ def _opened(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> SmallFil
         if (status.st_size, status.st_mtime_ns) != (known.size, known.mtime):
             return None
         data = reader.whole()
-    except (OSError, OrcidxError):  # closed or missing: opening the file raises the error
+    except (OSError, OrcidxError):  # the file is closed or missing: opening it raises the error
         return None
     if data is None or limits.for_file(tail.size) is not limits:
         return None

@@ -194,24 +194,30 @@ def refuse_outside(job: FileJob, within: str) -> None:
 def count_from_json(value: object, name: str) -> int:
     """Checks that a value is a non-negative integer, and returns it. Raises ``InvalidQuery`` for any other value."""
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise InvalidQuery(f"the text is not the JSON of a split: {name} is {value!r:.100}, not a count")
+        raise InvalidQuery(
+            f"the text is not the JSON of a split: {name} is {value!r:.100}, but must be an integer from 0 on"
+        )
     return value
 
 
 def _numbers(values: Any, name: str) -> tuple[int, ...]:
     if not isinstance(values, list):
-        raise InvalidQuery(f"the text is not the JSON of a split: {name} is {values!r:.100}, not a list of numbers")
+        raise InvalidQuery(
+            f"the text is not the JSON of a split: {name} is {values!r:.100}, but must be a list of numbers"
+        )
     found = tuple(count_from_json(value, name) for value in values)
     if any(first >= second for first, second in pairwise(found)):
         raise InvalidQuery(
-            f"the text is not the JSON of a split: {name} is {values!r:.100}, which is not in ascending order"
+            f"the text is not the JSON of a split: {name} is {values!r:.100}, but its numbers must ascend and differ"
         )
     return found
 
 
 def _row_range(values: Any) -> tuple[int, int]:
     if not isinstance(values, list) or len(values) != 2:
-        raise InvalidQuery(f"the text is not the JSON of a split: row_range is {values!r:.100}, not (start, stop)")
+        raise InvalidQuery(
+            f"the text is not the JSON of a split: row_range is {values!r:.100}, but must be [start, stop]"
+        )
     start, stop = (count_from_json(value, "row_range") for value in values)
     if start > stop:
         raise InvalidQuery(f"the text is not the JSON of a split: row_range ends before it begins: {values!r:.100}")
@@ -222,13 +228,15 @@ def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
     """Returns the value if it has the type ``kind``. Raises ``InvalidQuery`` for any other value."""
     if (value is None and optional) or type(value) is kind:
         return value
-    raise InvalidQuery(f"the text is not the JSON of a split: {name} is {value!r:.100}, not a {kind.__name__}")
+    raise InvalidQuery(
+        f"the text is not the JSON of a split: {name} is {value!r:.100}, but must be of type {kind.__name__}"
+    )
 
 
 def _source_from_json(data: Any) -> Source:
     for name in ("name", "location"):
         if not _given(data[name], str, name):
-            raise InvalidQuery(f"the text is not the JSON of a split: its file has no {name}")
+            raise InvalidQuery(f"the text is not the JSON of a split: the {name} of its file is empty")
     _given(data["root"], str, "root", optional=True)
     return Source.from_dict(data)
 
@@ -284,7 +292,8 @@ def request_from_json(data: Any) -> ScanRequest:
 def _match_from_json(value: Any) -> Any:
     if value not in ("name", "position", "field_id"):
         raise InvalidQuery(
-            f"the text is not the JSON of a split: match is {value!r:.100}, not 'name', 'position' or 'field_id'"
+            f"the text is not the JSON of a split: match is {value!r:.100}, but must be 'name', 'position' or "
+            "'field_id'"
         )
     return value
 
@@ -369,6 +378,6 @@ def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
     batch.validate(full=True)
     if batch.num_rows != 1:
         raise InvalidQuery(
-            f"the text is not the JSON of a split: its constants have {batch.num_rows} values each, not one"
+            f"the text is not the JSON of a split: each of its constants has {batch.num_rows} values, but must have one"
         )
     return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -189,7 +189,7 @@ class StripesTogether:
         reading = _Reading(_apart(scan), self._file.storage)
         try:
             decision = reading.decision = run_value(scan.decide(number), self._file.storage)
-        except Exception as error:  # the rows of earlier stripes are returned first
+        except Exception as error:  # raised after the rows of earlier stripes have been returned
             reading.failed = error
             return reading
         rows = decision.rows

@@ -28,9 +28,7 @@ def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
     if given.dtype.kind not in "iu":
         raise InvalidQuery(f"rows must be given as integers without nulls, not as values of {given.dtype}")
     if (lowest := int(given.min())) < 0:
-        raise InvalidQuery(
-            f"there is no row {lowest}: rows are numbered from 0; to count from the end, use count_rows()"
-        )
+        raise InvalidQuery(f"there is no row {lowest}: rows are numbered from 0, and the last row is count_rows() - 1")
     return given.astype(np.int64)
 
 

@@ -70,7 +70,12 @@ def resolved_order(
         if key.column != request.file_path:  # a condition will use the name, so it must be unambiguous
             resolve_column((key.column,), every, case_sensitive=request.options.case_sensitive)
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
-        if len(path) > 1 or not sorts(kind):
+        if len(path) > 1:
+            raise InvalidQuery(
+                f"top cannot sort by {key.column!r}, which is a field of a struct; name a whole column",
+                column=key.column,
+            )
+        if not sorts(kind):
             raise InvalidQuery(
                 f"top can only sort by columns with one value per row: {key.column!r} is {kind}", column=key.column
             )
@@ -112,7 +117,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
     if pa.types.is_boolean(value.type):
         return None  # a bool has only two values, which give no useful bound
     if pa.types.is_date(value.type) and options.calendar != "proleptic":
-        return None  # conditions always compare dates of the proleptic calendar, but the rows have stored days
+        return None  # conditions compare dates of the proleptic calendar, but the rows have dates of another calendar
     if pa.types.is_floating(value.type):
         nan = Leaf(path, Op.IS_NAN)
         if bool(np.isnan(value.as_py())):  # NaN sorts above every number
@@ -283,7 +288,7 @@ class TopPass:
                 number = numbers[id(file.scan.job)]
                 found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
                 job = self._jobs[number]
-                if alive and job.fingerprint is None:  # the stripe numbers are valid only for the version just read
+                if alive and job.fingerprint is None:  # the stripe numbers are valid only for this version of the file
                     self._jobs[number] = replace(job, fingerprint=file.storage.fingerprint())
                 if alive and kept < KEPT_FILES:
                     kept += 1

@@ -147,7 +147,7 @@ class UnitTotals:
             try:
                 raw = statistics(column.node)
                 found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=wanted.ends)
-            except (CorruptFile, Unsupported):  # the data itself may be undamaged
+            except (CorruptFile, Unsupported):  # only the statistics are damaged, so the rows are read
                 return None
         return found
 

@@ -398,7 +398,7 @@ def test_damaged_statistics_are_decoded() -> None:
         (
             {"x": "median(v)"},
             None,
-            r"unknown function 'median': use \"quantile_disc\(price, 0.5\)\", which returns a value of the column$",
+            r"unknown function 'median': use \"quantile_disc\(price, 0.5\)\", which returns one of the column",
         ),
         ({"x": "mean(v)"}, None, "did you mean 'avg'"),
         ({"x": "sum(*)"}, None, "give the name of a column"),

@@ -299,17 +299,17 @@ def ask_catalog(data: bytes) -> None:
     assert len(Catalog.read(CatalogFile(data)).latest())
 
 
-@attack(ask_catalog, "the catalog claims 2000000 rows")
+@attack(ask_catalog, "according to its footer the catalog has 2000000 rows")
 def catalog_of_many_rows() -> bytes:
     return _catalog(2_000_000, "a.orc")
 
 
-@attack(ask_catalog, r"takes more than \d+ bytes of memory; at most 67108864 are allowed")
+@attack(ask_catalog, r"take at least \d+ bytes of memory; at most 67108864 bytes are allowed")
 def catalog_of_a_long_name() -> bytes:
     return _catalog(50_000, "a" * 10_000)
 
 
-@attack(ask_catalog, r"take at least 3\d+ bytes, more than 134217728")
+@attack(ask_catalog, r"take at least 3\d+ bytes of memory, but at most 134217728")
 def catalog_of_a_long_name_of_an_index() -> bytes:
     kinds = FILE_FIELDS.field("indexes").type.value_type
     one = pa.array(["a" * 10_000]).take(pa.array(np.zeros(60_000, np.int32)))
@@ -318,7 +318,7 @@ def catalog_of_a_long_name_of_an_index() -> bytes:
     return _catalog(2, "a.orc", indexes=pa.ListArray.from_arrays(pa.array([0, 30_000, 60_000], pa.int32()), items))
 
 
-@attack(ask_catalog, r"takes more than \d+ bytes of memory; at most 67108864 are allowed")
+@attack(ask_catalog, r"take at least \d+ bytes of memory; at most 67108864 bytes are allowed")
 def catalog_of_many_indexes_of_a_file() -> bytes:
     kinds = FILE_FIELDS.field("indexes").type.value_type
     zeros = [pa.repeat(pa.scalar("" if field.type == pa.string() else 0, field.type), 4_000_000) for field in kinds]
@@ -355,6 +355,6 @@ def predicate_that_is_deep() -> bytes:
     return (f'{{"and":[{leaf},' * 300 + leaf + "]}" * 300).encode()
 
 
-@attack(Split.from_json, "not the JSON of a split|not a count")
+@attack(Split.from_json, "not the JSON of a split")
 def split_of_a_huge_number() -> bytes:
     return b'{"orcidx_split":1,"rows":' + b"9" * 4_000 + b',"estimated_bytes":1,"job":{},"request":{}}'

@@ -273,7 +273,7 @@ def test_a_huge_length_allocates_nothing(length: int) -> None:
         column.read()
     # With the limit None, a single row is read. It cannot be split into smaller batches, so another error is raised.
     column.limits = Limits(None)
-    with pytest.raises(Unsupported, match=r"the lists of a row have \d+ elements|one row .* held_bytes"):
+    with pytest.raises(Unsupported, match=r"the lists of a row have \d+ elements|one row.* held_bytes"):
         column.read()
 
 
@@ -336,7 +336,7 @@ def test_map_keys_that_repeat_are_kept() -> None:
 def test_a_union_tag_without_variant(tag: int) -> None:
     streams = {DATA: encode_bytes(bytes([0, tag])).data, (2, DATA): signed(1, 2), (3, DATA): signed(3, 4)}
     column = raw_column(TypeKind.UNION, streams, 2, children=[LONG, LONG])
-    with pytest.raises(CorruptFile, match=f"the tag {tag}, but the union has only 2 variants"):
+    with pytest.raises(CorruptFile, match=f"the tag {tag}, but the tags must go from 0 to 1"):
         column.read()
     reader = column.open()
     reader.skip(2)

@@ -355,7 +355,7 @@ def test_a_forced_zone() -> None:
         column.read()
     assert column.read(timezone="America/Los_Angeles").cast("int64").to_pylist() == [(summer + 3600) * 10**9]
     assert column.read(timezone="GMT+08:00").cast("int64").to_pylist() == [summer * 10**9]
-    with pytest.raises(InvalidQuery, match="is not a time zone that is known here"):
+    with pytest.raises(InvalidQuery, match="is not a time zone that is known on this machine"):
         column.read(timezone="Nowhere/Else")
 
 

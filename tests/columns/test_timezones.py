@@ -67,7 +67,7 @@ def test_unknown_names_say_which_option_helps(name):
 def test_where_old_names_come_from(monkeypatch):
     monkeypatch.setattr(timezones, "_tzif", {"Europe/Paris": b"TZif"}.get)
     monkeypatch.setattr(timezones, "find_spec", {"tzdata": None}.get)
-    with pytest.raises(Unsupported, match=r"'US/Pacific' is unknown here; .* python -m pip install tzdata"):
+    with pytest.raises(Unsupported, match=r"'US/Pacific' is unknown on this machine; .* python -m pip install tzdata"):
         load_zone.__wrapped__("US/Pacific")
 
 

@@ -134,7 +134,7 @@ def test_a_catalog_of_some_files_is_no_listing(directory: Path) -> None:
     spec = IndexSpec.of(SPEC)
     some = [index_file(store.folder, sources[0], listed[0].as_py(), spec, ReadOptions())]
     store.commit(catalog_of(some, spec), listed=listed)
-    with pytest.raises(orcidx.InvalidQuery, match="does not have all files"):
+    with pytest.raises(orcidx.InvalidQuery, match="lists only some files"):
         orcidx.scan(directory, fresh="catalog")
     assert index_here(directory).catalogs.listing.listed is not None
     assert orcidx.scan(directory, fresh="catalog").count_rows() == 260

@@ -213,7 +213,10 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
     with orcidx.open(path) as file:
         second = file.stripes[1]
     over_footer, inside = second.end - 20_480, second.offset + 20_000
-    for start, told in ((over_footer, "the stripe's footer is zeros, probably because a copy"), (inside, None)):
+    for start, told in (
+        (over_footer, "all bytes of the stripe's footer are zeros, probably because a copy"),
+        (inside, None),
+    ):
         path.write_bytes(data[:start] + bytes(20_480) + data[start + 20_480 :])
         check = checked(path)
         hole = check.problems[-1]

@@ -284,7 +284,7 @@ def test_only_strings_have_dictionaries(kind: K, encoding: EncodingKind) -> None
 def test_position_iterator() -> None:
     positions = PositionIterator([5, 7])
     assert (positions.take(), positions.take()) == (5, 7)
-    with pytest.raises(CorruptFile, match="too few"):
+    with pytest.raises(CorruptFile, match="need more"):
         positions.take()
     start = PositionIterator.start()
     assert [start.take() for _ in range(9)] == [0] * 9

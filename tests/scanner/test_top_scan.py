@@ -221,7 +221,7 @@ def test_every_way_to_read_has_the_order(files) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"top": ["id"]}, "give 'limit' to say how many"),
+        ({"top": ["id"]}, "give limit= to say how many"),
         ({"top": ["idd"], "limit": 1}, "did you mean 'id'"),
         ({"top": ["list"], "limit": 1}, "one value per row: 'list' is list<"),
         ({"top": [("id", "down")], "limit": 1}, '"asc" or "desc"'),

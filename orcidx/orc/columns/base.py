@@ -125,7 +125,8 @@ class Limits:
             together = claimed + self._kept.sum
             if together > self.held_bytes:
                 raise _too_much(
-                    f"one row and the memory that is kept for its stripe take at least {together} bytes",
+                    "one row, together with the dictionaries and open streams of its stripe, takes at least "
+                    f"{together} bytes of memory",
                     self.held_bytes,
                 )
         elif claimed > self.batch_bytes:
@@ -140,7 +141,7 @@ class Limits:
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
             raise _too_much(
-                f"the dictionaries and open streams of a stripe take at least {held} bytes", self.held_bytes
+                f"the dictionaries and open streams of a stripe take at least {held} bytes of memory", self.held_bytes
             )
 
     def claim_text(self, size: int) -> None:
@@ -149,7 +150,7 @@ class Limits:
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
-                    f"a row has {size} bytes of strings, but an Arrow array holds at most {LARGEST_ARRAY}"
+                    f"a row has {size} bytes of strings, but an Arrow array holds at most {LARGEST_ARRAY} bytes"
                 )
             raise BatchTooLarge
         self.claim(size)
@@ -160,14 +161,16 @@ class Limits:
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
-                    f"the lists of a row have {count} elements, but an Arrow array holds at most {LARGEST_ARRAY}"
+                    f"the lists of a row have {count} elements, but an Arrow array can address at "
+                    f"most {LARGEST_ARRAY} elements"
                 )
             raise BatchTooLarge
 
 
 def _too_much(what: str, most: int) -> Unsupported:
     return Unsupported(
-        f"{what}, more than {most}, the limit for a stripe of this size; raise the option held_bytes to read the stripe"
+        f"{what}, but at most {most} bytes are allowed for a stripe of this size; raise the option held_bytes to read "
+        "the stripe"
     )
 
 
@@ -320,7 +323,8 @@ class ColumnReader:
         rows, self._pending = self._pending, 0
         if rows > MOST_SKIPPED:
             raise CorruptFile(
-                f"{rows} elements would have to be skipped, more than possible: the lengths of the column are damaged"
+                f"the lengths of the column are damaged: {rows} elements would have to be skipped, but a stripe has at "
+                f"most {MOST_SKIPPED} elements"
             )
         self._skip_values(rows if self._present is None else self._present.skip(rows))
 

@@ -168,8 +168,8 @@ class Unions(ColumnReader):
             self._tags.read(tags, count)
             if tags.max() >= len(self._variants):
                 raise CorruptFile(
-                    f"a value of the union has the tag {tags.max()}, but the union has only {len(self._variants)} "
-                    "variants",
+                    f"a value of the union has the tag {tags.max()}, but the tags must go from 0 to "
+                    f"{len(self._variants) - 1}",
                     stream="DATA",
                 )
         return tags

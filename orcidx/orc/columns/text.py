@@ -102,7 +102,7 @@ class Strings(ColumnReader):
         if self._looks and not ascii_only:
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
-            array = pc.ascii_rtrim(array, characters=" ")  # trims bytes, which is correct for UTF-8 and for other bytes
+            array = pc.ascii_rtrim(array, characters=" ")  # trims bytes, so the text need not be valid UTF-8
             if self._pads:
                 array = self._padded(array)
         return array
@@ -131,7 +131,7 @@ class Strings(ColumnReader):
         if size > LARGEST_ARRAY:
             raise Unsupported(
                 f"the strings of a batch have {size} bytes after invalid UTF-8 is replaced or CHAR values are padded, "
-                f"but an Arrow array holds at most {LARGEST_ARRAY}"
+                f"but an Arrow array holds at most {LARGEST_ARRAY} bytes"
             )
         return pa.array(texts, pa.binary()).view(pa.string())
 
@@ -240,7 +240,8 @@ class DictionaryStrings(Strings):
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
-            # Some options change the entries. The changed entries are in other buffers.
+            # Some options change the entries. The changed entries are in other buffers, without spare bytes. So they
+            # are copied.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:
                 blob, room = allocate((0 if data is None else data.size) + SPARE_BYTES)
@@ -275,7 +276,7 @@ class DictionaryStrings(Strings):
             total = buffers.read_offsets(self._entry_lengths, None, count, count, piece, first=total)
             if total > LARGEST_ARRAY - SPARE_BYTES:
                 raise Unsupported(
-                    f"a dictionary has at least {total} bytes, but an Arrow array holds at most {LARGEST_ARRAY}"
+                    f"a dictionary has at least {total} bytes, but an Arrow array holds at most {LARGEST_ARRAY} bytes"
                 )
             have = stop
         self.limits.hold(self.node.id, 4 * size + total)

@@ -51,8 +51,8 @@ class Dates(Integers):
         be before the switch of calendars."""
         if early and self.facts.moves_days(self.options):
             days = np.frombuffer(view, np.int32, count)
-            # The conversion cannot overflow. It makes the oldest days later, and it makes no day earlier by more than
-            # ten days.
+            # The conversion cannot overflow, because it makes the oldest days later, and no day more than ten days
+            # earlier.
             days[:] = proleptic_days(days)
 
 
