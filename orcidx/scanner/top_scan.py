@@ -112,7 +112,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
     if pa.types.is_boolean(value.type):
         return None  # a bool has only two values, which give no useful bound
     if pa.types.is_date(value.type) and options.calendar != "proleptic":
-        return None  # conditions always compare dates of the proleptic calendar, but the rows have stored days
+        return None  # conditions compare proleptic dates, but the rows have dates of another calendar
     if pa.types.is_floating(value.type):
         nan = Leaf(path, Op.IS_NAN)
         if bool(np.isnan(value.as_py())):  # NaN sorts above every number
