@@ -335,7 +335,7 @@ class _Parser:
             raise self.wrong("a number is missing")
         value = int(self.tokens.pop()[1])
         if not lowest <= value <= largest:
-            raise self.wrong(f"the number {value} is not from {lowest} to {largest}")
+            raise self.wrong(f"the number {value} must be from {lowest} to {largest}")
         return value
 
     def fields(self, depth: int) -> tuple[DataField, ...]:

@@ -86,7 +86,11 @@ def read_deletion_vector(
             )
         vector, end = read_entry(read_part(described, offset, length + FRAME_BYTES), 0)
         if length != (end if vector.bitmap64 else end - FRAME_BYTES):
-            raise CorruptFile(f"the deletion vector has {end} bytes, but the given length is {length}", offset=0)
+            raise CorruptFile(
+                f"the deletion vector has the length {end if vector.bitmap64 else end - FRAME_BYTES}, but the given "
+                f"length is {length}",
+                offset=0,
+            )
         return vector
 
 
