@@ -124,7 +124,7 @@ ERRORS = [
     ("orcidx.read_table(b'~/events.orc')", "give os.fsdecode(path)"),
     ("orcidx.write_dataset(table, b'parts')", "a path must be text: give os.fsdecode(path)"),
     ("orcidx.rewrite(path, b'out.orc')", "a path must be text: give os.fsdecode(path)"),
-    ("orcidx.paimon.open_table(b'table')", "give its path or URL"),
+    ("orcidx.paimon.open_table(b'table')", "give the path or URL of the table's directory"),
     ("orcidx.OrcWriter(b'out.orc', table.schema)", "a path must be text"),
     ("orcidx.scan(path).limit(-1)", "n of limit must not be negative"),
     ("orcidx.scan(path).limit('3')", "give a whole number"),

@@ -54,7 +54,7 @@ KIND = "bitmap"
 HEAD = struct.Struct(">BiiB")  # version, rows, values, has null
 PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
-NOT_STORED = -1  # the length in the entry of a value that has only one row, and so has no bitmap
+NOT_STORED = -1  # stored as the length if a value has only one row, because such a value has no bitmap
 _GUESSED_HEAD_BYTES = 8 << 10  # size of the first read, if the size of the head is unknown
 
 _ROOTS = ("BOOLEAN", *INTEGERS, "FLOAT", "DOUBLE", *TEXTS, "DATE", "TIME", *TIMESTAMPS)
@@ -219,7 +219,7 @@ class _Layout2(_Layout):
         at += INT.size
         if blocks < 0 or blocks > values:
             raise CorruptFile(
-                f"the index has {blocks} blocks for {values} values, but must have at most one block for each value",
+                f"an index of {values} values must have from 0 to {values} blocks, but this index has {blocks} blocks",
                 offset=at - INT.size,
             )
         self._firsts, size = self.head_entries(at, blocks)
@@ -271,7 +271,8 @@ class _Layout2(_Layout):
     def places_padded(self, stem: bytes) -> list[tuple[int, int]]:
         firsts = self._firsts.keys
         first = max(bisect_right(firsts, stem) - 1, 0)
-        numbers = range(first, bisect_right(firsts, stem + b"!"))  # in ASCII, "!" follows the space
+        # "!" follows the space in ASCII. So ``stem + b"!"`` is above the stem with any number of spaces.
+        numbers = range(first, bisect_right(firsts, stem + b"!"))
         self._load(numbers)
         blocks = [self._blocks[number] for number in numbers]
         entries = (entry for block in blocks for entry in zip(block.keys, block.offsets, block.lengths))
@@ -451,8 +452,8 @@ class BitmapIndex(BodyIndex):
             )
         if not 0 <= values <= rows or has_null > 1:
             raise CorruptFile(
-                f"the bitmap index has {rows} rows, {values} values and the null flag {has_null}, but it must have at "
-                "most one value for each row, and its flag must be 0 or 1",
+                f"the bitmap index has {rows} rows, {values} values and the null flag {has_null}; the number of values "
+                "must be from 0 to the number of rows, and the null flag must be 0 or 1",
                 offset=1,
             )
         self._rows = int(rows)
@@ -486,8 +487,8 @@ class BitmapIndex(BodyIndex):
         count = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
             raise CorruptFile(
-                f"each of the {self._rows} rows must be in exactly one bitmap, but the bitmaps have {count} rows in "
-                "all, with duplicate or missing rows"
+                f"each of the {self._rows} rows must be in exactly one bitmap, but some rows are in no bitmap or in "
+                f"several; the bitmaps contain {count} rows in all"
             )
 
     def answer(self, question: Question) -> Verdict:

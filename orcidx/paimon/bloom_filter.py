@@ -43,8 +43,8 @@ KIND = "bloom-filter"
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
 LARGEST_BITS = (1 << 31) - 1
-# fpp is a double, so -ln(fpp) is below 745. So a filter has at most 1550 bits and 1075 hash functions for each item. Up
-# to 8 bits are added to the whole filter.
+# The smallest positive double is 5e-324, so -ln(fpp) is below 745. So a filter has at most 1550 bits for each item, and
+# 8 bits for rounding up to whole bytes. The number of hash functions is at most 1080: 0.693 times the bits for an item.
 MOST_FUNCTIONS = 1_100
 
 _REFUSED = ("BOOLEAN", "DECIMAL")
@@ -164,8 +164,8 @@ class BloomFilterIndex(BodyIndex):
         (functions,) = self._body.unpack(INT, 0)
         if self._body.length == INT.size or not 1 <= functions <= MOST_FUNCTIONS:
             raise CorruptFile(
-                f"a bloom filter of {self._body.length} bytes has {functions} hash functions, but must have 1 to "
-                f"{MOST_FUNCTIONS} and at least one byte of bits",
+                f"a bloom filter must have at least {INT.size + 1} bytes and 1 to {MOST_FUNCTIONS} hash functions, but "
+                f"this filter has {self._body.length} bytes and {functions} hash functions",
                 offset=0,
             )
         self._contents: Contents | None = None

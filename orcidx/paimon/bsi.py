@@ -93,7 +93,7 @@ def read(data: memoryview) -> Contents:
         (flag,) = _unpack(FLAG, data, at)
         at += FLAG.size
         if flag > 1:
-            raise CorruptFile(f"the flag of a part is {flag}, not 0 or 1", offset=at - 1)
+            raise CorruptFile(f"the flag that says whether a part exists is {flag}, but must be 0 or 1", offset=at - 1)
         part = None
         if flag:
             part, at = _read_part(data, at, rows)
@@ -122,15 +122,15 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     at += INT.size
     if not (largest - smallest).bit_length() <= count <= MOST_SLICES:
         raise CorruptFile(
-            f"a part of a BSI has {count} slices, but numbers up to {largest - smallest} need "
-            f"{(largest - smallest).bit_length()} to {MOST_SLICES} slices",
+            f"a part of a BSI has {count} slices, but must have {(largest - smallest).bit_length()} to {MOST_SLICES} "
+            f"slices, because its maximum is {largest - smallest} above its minimum",
             offset=at,
         )
     slices = []
     for bit in range(count):
         rows_with, at = read_bitmap(data, at)
         if not is_within(rows_with, existence, rows):
-            raise CorruptFile(f"slice {bit} has a row that has no value according to the index", offset=at)
+            raise CorruptFile(f"slice {bit} contains a row that is not among the rows with a value", offset=at)
         slices.append(rows_with)
     return BsiPart(smallest, largest, existence, tuple(slices)), at
 

@@ -42,7 +42,7 @@ VERSION = 1
 HEAD = struct.Struct(">qiii")  # magic, version, head length, columns
 PLACE = struct.Struct(">ii")  # start, length
 TEXT = struct.Struct(">H")
-EMPTY = -1  # the start of an index without a payload
+EMPTY = -1  # stored as the start of an index that has no payload
 NO_REDUNDANT_BYTES = INT.pack(0)
 
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
@@ -149,7 +149,9 @@ def read_container(body: Body) -> Container:
         raise CorruptFile(f"the file index has version {version}; orcidx supports only version {VERSION}", offset=8)
     if not HEAD.size <= head_length <= body.length:
         raise CorruptFile(
-            f"the header of a file index of {body.length} bytes cannot have {head_length} bytes", offset=12
+            f"the header of the file index has the stored length {head_length}, but its length must be from "
+            f"{HEAD.size} to {body.length} bytes",
+            offset=12,
         )
     head = _Head(body.read(0, head_length), HEAD.size - INT.size)
     found: dict[tuple[str, str], Entry] = {}

@@ -327,7 +327,7 @@ class _Parser:
         if root.startswith("TIME") and values["precision"] > 9:
             raise self.wrong("the precision is above 9")
         if root == "DECIMAL" and not 1 <= values["precision"] >= values["scale"]:
-            raise self.wrong("the precision is below 1 or below the scale")
+            raise self.wrong("the precision must be at least 1 and at least the scale")
         return DataType(root, True, values.get("length", 0), values.get("precision", 0), values.get("scale", 0))
 
     def number(self, lowest: int, largest: int) -> int:
@@ -335,7 +335,7 @@ class _Parser:
             raise self.wrong("a number is missing")
         value = int(self.tokens.pop()[1])
         if not lowest <= value <= largest:
-            raise self.wrong(f"the number {value} is not from {lowest} to {largest}")
+            raise self.wrong(f"the number {value} must be from {lowest} to {largest}")
         return value
 
     def fields(self, depth: int) -> tuple[DataField, ...]:

@@ -43,7 +43,7 @@ __all__ = [
 
 MAGIC32 = struct.pack(">i", 1581511376)
 MAGIC64 = struct.pack("<i", 1681511377)
-FRAME_BYTES = 8  # the size field in front and the CRC behind
+FRAME_BYTES = 8  # 4 bytes of size before a vector, and 4 bytes of CRC after it
 LARGEST_POSITION32 = (1 << 31) - 1
 LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
@@ -303,8 +303,9 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
     if highest >= MOST_KEYS64:
         size = (highest * _SMALLEST_KEYED) >> 20
         raise ValueOutOfRange(
-            f"position {bitmap.max()} needs {size} MB of empty bitmaps, one for each 2^32 positions before it; "
-            f"positions must be below {MOST_KEYS64 << 32}: leave out positions that are not rows of the data file"
+            f"position {bitmap.max()} is too large: positions must be below {MOST_KEYS64 << 32}, because the vector "
+            f"would need {size} MB of empty bitmaps, one for each 2^32 positions; leave out positions that are not "
+            "rows of the data file"
         )
     optimised = bitmap.copy()
     optimised.run_optimize()

@@ -80,13 +80,17 @@ def read_deletion_vector(
     with located(file=described.name), shifted(offset):
         if offset < 0 or length < len(MAGIC32):
             raise CorruptFile(
-                f"offset must not be negative, and length must be at least {len(MAGIC32)}, but they are {offset} and "
-                f"{length}",
+                f"offset must not be negative, and length must be at least {len(MAGIC32)}, but offset "
+                f"is {offset} and length is {length}",
                 offset=0,
             )
         vector, end = read_entry(read_part(described, offset, length + FRAME_BYTES), 0)
         if length != (end if vector.bitmap64 else end - FRAME_BYTES):
-            raise CorruptFile(f"the deletion vector has {end} bytes, but the given length is {length}", offset=0)
+            raise CorruptFile(
+                f"the deletion vector has the length {end if vector.bitmap64 else end - FRAME_BYTES}, but the given "
+                f"length is {length}",
+                offset=0,
+            )
         return vector
 
 

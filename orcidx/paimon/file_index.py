@@ -136,7 +136,9 @@ class FileIndex:
     def _open(self, entry: Entry) -> Index:
         data_type = self._type_of(entry.column)
         if data_type is None:
-            raise InvalidQuery(f"types= has no type for the column {entry.column!r} of an index", column=entry.column)
+            raise InvalidQuery(
+                f"types= has no type for the column {entry.column!r}, which has an index", column=entry.column
+            )
         if entry.payload is None:
             return EmptyIndex(entry.kind, data_type)
         index = read_index(entry.kind, entry.payload, data_type)

@@ -128,7 +128,7 @@ def _configure(columns: _Columns, column: str, option: str, value: Any, name: st
     if column in columns:
         columns[column][option] = (value, True)
     elif not keys:
-        raise InvalidQuery(f"{name} is given, but {column!r} is not in the list of columns of an index")
+        raise InvalidQuery(f"{name} is given, but the option {_PREFIX}<kind>.columns does not list {column!r}")
     for key in keys:
         if not columns[key].get(option, (None, False))[1]:
             columns[key][option] = (value, False)

@@ -250,7 +250,8 @@ class BucketAssigner:
     def _overflow(self, key: int) -> int:
         if not self._bounded or not self._used:
             raise InvalidQuery(
-                f"no bucket is left for this assigner; allow more than {self._target} rows in each bucket"
+                "no bucket is left for this assigner; give a larger "
+                f"{'max_buckets' if self._bounded else 'target_rows'}"
             )
         used = list(self._used)
         return used[key % len(used)]

@@ -194,7 +194,7 @@ class Index(ABC):
         CorruptFile
             The index is damaged.
         """
-        raise InvalidQuery(f"a {self.kind} index cannot find the first rows in an order; use a range-bitmap index")
+        raise InvalidQuery(f"a {self.kind} index cannot find the first rows of a sort order; use a range-bitmap index")
 
     def _bound(self, op: str, literals: Sequence[Any]) -> Any:
         if op not in _OPERATORS:

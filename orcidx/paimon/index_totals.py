@@ -144,8 +144,8 @@ def _text(key: Key, data_type: DataType) -> bytes:
     except UnicodeDecodeError as error:
         raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        # A reader may cut this value to the length of the type, so the index may not have the value that is read.
-        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")
+        # A reader may shorten this value to the length of the type. The index would then lack the value that is read.
+        raise CorruptFile(f"the index has a value of {length} characters, but {data_type} allows {data_type.length}")
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 
@@ -154,7 +154,10 @@ def _check_range(low: int, high: int, data_type: DataType) -> None:
     limit = 10**data_type.precision if data_type.root == "DECIMAL" else 1 << (_INTEGERS.get(data_type.root, 32) - 1)
     lowest = 1 - limit if data_type.root == "DECIMAL" else -limit
     if low < lowest or high >= limit:
-        raise CorruptFile(f"the index has numbers from {low} to {high}, outside of the range of {data_type}")
+        raise CorruptFile(
+            f"the index stores numbers from {low} to {high}, but numbers of {data_type} must be from {lowest} to "
+            f"{limit - 1}"
+        )
 
 
 # ---------------------------------------------------------------------- bitmap
@@ -273,7 +276,8 @@ class _Numbers:
         self.largest = self.smallest + _largest(self.existence, self.slices) if self.existence else 0
         if self.existence and self.largest > known.largest:
             raise CorruptFile(
-                f"a part of the index has the number {self.largest}, above its stored maximum {known.largest}"
+                f"a part of the index contains the number {self.largest}, but the maximum stored for this part is "
+                f"{known.largest}"
             )
 
     def total(self, rows: BitMap | None) -> int:
@@ -342,7 +346,8 @@ class _RangeTotals(IndexTotals):
         smallest, largest = _smallest(self._existence, self._slices), _largest(self._existence, self._slices)
         if smallest or largest != index.cardinality - 1:
             raise CorruptFile(
-                f"the codes of the index go from {smallest} to {largest}, but there are {index.cardinality} values"
+                f"the codes of the index must go from 0 to {index.cardinality - 1}, but they go from {smallest} to "
+                f"{largest}"
             )
         if self.value(0) is NAN or self.value(largest) is NAN:
             self._nan = index.numbers.equal(largest)

@@ -90,9 +90,8 @@ class KeyColumn:
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         codes = np.empty(len(encoded.codes), np.int32)
-        for at in range(
-            0, len(codes), _BLOCK_VALUES
-        ):  # numpy widens the indexes to 8 bytes each, so they are taken in blocks
+        # To look up values in ``rank``, numpy widens the codes to 8 bytes each. Blocks keep these copies small.
+        for at in range(0, len(codes), _BLOCK_VALUES):
             codes[at : at + _BLOCK_VALUES] = rank[encoded.codes[at : at + _BLOCK_VALUES]]
         keys = encoded.dictionary.take(pa.array(order))
         return (keys.to_numpy() if self.key_type.width else keys.to_pylist()), codes

@@ -116,7 +116,7 @@ class KeyType:
                 raise CorruptFile("a key is cut off", offset=offset)
             return int(self.decode(np.frombuffer(data[offset:end], self.dtype))[0]), end
         if offset + INT.size > len(data):
-            raise CorruptFile("the length of a key is cut off", offset=offset)
+            raise CorruptFile("the field with the length of a key is cut off", offset=offset)
         (length,) = INT.unpack_from(data, offset)
         start = offset + INT.size
         if not 0 <= length <= len(data) - start:

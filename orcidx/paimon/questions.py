@@ -258,7 +258,8 @@ def _char_to(literal: bytes, open_end: bool) -> Alternatives | None:
         return None
     if open_end:
         return Alternatives((Span(None, literal, high_open=True),))
-    return Alternatives((Span(None, literal + b"!", high_open=True),), False)  # in ASCII, "!" follows the space
+    # "!" follows the space in ASCII. So ``literal + b"!"`` is above the literal with any number of spaces.
+    return Alternatives((Span(None, literal + b"!", high_open=True),), False)
 
 
 def _between(low: Alternatives, high: Alternatives) -> Alternatives:

@@ -260,9 +260,9 @@ class RangeBitmapIndex(BodyIndex):
     def check(self) -> None:
         contents = self.contents()
         if not all(is_within(rows_with, contents.existence, self._rows) for rows_with in contents.slices):
-            raise CorruptFile("a slice has a row that has no value according to the index")
+            raise CorruptFile("a bit slice contains a row that is not among the rows with a value")
         if self.cardinality and self.numbers.above(self.cardinality - 1):
-            raise CorruptFile(f"a code is {self.cardinality} or larger, but must be below the number of values")
+            raise CorruptFile(f"codes must be from 0 to {self.cardinality - 1}, but a row has a larger code")
 
     # ------------------------------------------------------------------ evaluation
 

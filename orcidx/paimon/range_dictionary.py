@@ -96,7 +96,10 @@ class KeyDictionary:
                 offset=self._at,
             )
         if headers_size < 0:
-            raise CorruptFile(f"the chunk headers of a dictionary cannot have {headers_size} bytes", offset=self._at)
+            raise CorruptFile(
+                f"the stored size of a dictionary's chunk headers is {headers_size} bytes, but must not be negative",
+                offset=self._at,
+            )
         if count < 0 or offsets_size != INT.size * count:
             raise CorruptFile(
                 f"a dictionary of {count} chunks has {offsets_size} bytes of offsets, but must have {INT.size} bytes "
@@ -106,7 +109,11 @@ class KeyDictionary:
         headers_at = self._at + HEAD.size + offsets_size
         self._keys_at = headers_at + headers_size
         if self._keys_at > self._at + self._size:
-            raise CorruptFile("the chunk headers do not fit into the dictionary", offset=self._at)
+            raise CorruptFile(
+                f"the chunk headers end at byte {self._keys_at - self._at} of the dictionary, but the dictionary has "
+                f"only {self._size} bytes",
+                offset=self._at,
+            )
         offsets, headers = self._body.read_many([(self._at + HEAD.size, offsets_size), (headers_at, headers_size)])
         chunks = self._read_fixed_chunks(headers, integers(offsets)) if self._kind.width else None
         if chunks is None:
@@ -277,7 +284,7 @@ def _chunk_starts(kind: KeyType, keys: KeyValues, chunk_size: int) -> list[int]:
     if kind.width:
         return list(range(0, len(keys), 1 + chunk_size // kind.width))
     ends = np.cumsum(kind.stored_sizes(keys))
-    most = chunk_size // INT.size  # the offsets of a chunk must also fit into chunk_size bytes
+    most = chunk_size // INT.size  # like the keys, the offsets of a chunk are limited to chunk_size bytes
     starts: list[int] = []
     at = 0
     while at < len(keys):

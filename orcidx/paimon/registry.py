@@ -59,7 +59,9 @@ def parse_size(name: str, value: object) -> int:
         return value
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].lower() not in _SHIFTS:
-        raise InvalidQuery(f"{name} is {value!r}, but must be a number, with a unit such as b, kb, mb, gb or tb")
+        raise InvalidQuery(
+            f"{name} is {value!r}, but must be a number of bytes, or a number with a unit such as b, kb, mb, gb or tb"
+        )
     return int(match[1]) << _SHIFTS[match[2].lower()]
 
 

@@ -25,7 +25,7 @@ def read_whole(source: Source) -> memoryview:
     if source.kind == "path":
         if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
             return memoryview(small[0])
-        try:  # most calls check whether the next snapshot exists, so a missing file is found without opening it
+        try:  # most calls look for a snapshot that does not exist yet; stat finds this without opening a file
             os.stat(source.location)
         except FileNotFoundError:
             raise
@@ -55,5 +55,5 @@ def _opened(source: Source) -> Iterator[RangeReader]:
     try:
         yield reader
     finally:
-        if source.kind != "reader":  # a reader of the caller stays open
+        if source.kind != "reader":  # a reader that the caller passed is not closed
             reader.close()

@@ -99,7 +99,7 @@ class BloomChoice:
         tail = self.columns.reader.tail
         for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
-                with suppress(CorruptFile):  # if the statistics are damaged, coarser statistics decide
+                with suppress(CorruptFile):  # if the stripe's statistics are damaged, those of the file are used
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
         return fits
 

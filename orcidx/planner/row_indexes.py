@@ -45,7 +45,7 @@ class StripeIndexes:
         if not asked:
             return (yield from self.of_all())
         self._index = yield from self._read(asked, places)
-        if self._index.untrusted:  # the index of another column may still have valid row groups
+        if self._index.untrusted:  # the indexes of other columns may have valid row groups
             return (yield from self.of_all())
         return self._index
 

@@ -110,7 +110,7 @@ def _own(
         own = [fixed.pop(_letters(source.field.name, options), source) for source in sources.values()]
         return [*own, *fixed.values()]
     if not fixed:
-        return list(sources.values())  # ``project`` returns them in the requested order
+        return list(sources.values())  # ``project`` has put the fields into the requested order
     placed: list[FieldSource] = []
     left = dict(fixed)
     for path in columns:
@@ -122,7 +122,8 @@ def _own(
             asked = part.children if _is_rows(part) else (part,)
             if _is_rows(part) and not fixed.keys().isdisjoint(_letters(one, options) for one in part.names):
                 whole = _own(root, None, options, constants, dictionaries)
-                # The error says that the column has no such field, because the constant replaces the whole column.
+                # This call raises the error that the column has no such field, because the constant replaces the whole
+                # column.
                 resolve_asked(column_path(path), pa.schema([one.field for one in whole]), case_sensitive=True)
             placed += [sources.pop(child.id) for child in asked if child.id in sources]
     return placed
@@ -174,7 +175,7 @@ def choose_fields(
         at = asked
         for name in names[:-1]:
             below = at.setdefault(name, {})
-            if below is None:  # the whole struct was requested before
+            if below is None:  # the whole struct is already requested
                 break
             at = below
         else:
@@ -422,8 +423,8 @@ def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
         return pa.list_(computed_type(have.value_type, want.value_type))
     if types.is_timestamp(have) and types.is_timestamp(want):
         return pa.timestamp(have.unit, want.tz)
-    # If only the number of digits grows, the smaller type is kept, because results of a larger type may need too many
-    # digits.
+    # If only the number of digits grows, the smaller type is kept. With the larger type, the result of a computation
+    # may need more digits than a decimal can have.
     if types.is_decimal(want) and types.is_integer(have) and want.scale == 0:
         return pa.int64()
     if types.is_decimal(want) and types.is_decimal(have) and want.scale == have.scale:

@@ -91,7 +91,7 @@ def schema_plan(
 
 
 def _chooses_rows(job: FileJob) -> bool:
-    # arrays cannot be converted to bool
+    # ``is not None`` is used, because arrays cannot be converted to bool
     return any(one is not None for one in (job.selection, job.deleted, job.row_range))
 
 

@@ -466,5 +466,6 @@ class _Column:
         if op is Op.LIKE:
             op, pattern = normalise_like(pattern, self.leaf.literals[1], column=self._name)
             if op is Op.EQ and self.char_length is not None and pattern.endswith(b" "):
-                return self.always(False)  # values are compared without trailing spaces, so none is equal
+                # CHAR values are compared without trailing spaces, so none equals a pattern that ends in a space.
+                return self.always(False)
         return self.make(op, pattern)

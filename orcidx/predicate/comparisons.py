@@ -93,7 +93,7 @@ def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
     """Returns for each side whether it has a floating type for rows of the schema."""
     spare = max(schema.names, key=len, default="") + "_"
-    # empty_table() does not support unions
+    # ``Schema.empty_table`` does not support unions, but ``from_batches`` does
     table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))
     try:
         result = computed_table([with_enough_digits(side, schema) for side in sides], table)

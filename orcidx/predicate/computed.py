@@ -269,7 +269,7 @@ def _scalar(value: object) -> object:
 def is_strict(operand: object) -> bool:
     """Whether the operand is null wherever one of its columns is null."""
     if isinstance(operand, pc.Expression):
-        return False  # the functions of another Expression are not known
+        return False  # the caller's Expression may call a function that returns a value for null
     return operand._strict if isinstance(operand, Computed) else True
 
 

@@ -251,7 +251,7 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
     return np.ones(len(values), np.bool_) if result is None else result
 
 
-@functools.cache  # numpy makes a new object at each access
+@functools.cache  # ``np.iinfo`` makes a new object in each call, which takes time
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)

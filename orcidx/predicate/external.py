@@ -45,11 +45,11 @@ class Relaxation:
         if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
             return leaf
         self.changed = True
-        if domain is Domain.DECIMAL:  # a decimal is compared with a float as a double
+        if domain is Domain.DECIMAL:  # pyarrow converts a decimal to a double to compare it with a float
             return Constant(True) if any(isinstance(value, float) for value in leaf.literals) else leaf
         if domain is Domain.FLOAT:
             return self._float(leaf)
-        if domain is Domain.STRING and is_char:  # pyarrow compares the trailing spaces, too
+        if domain is Domain.STRING and is_char:  # pyarrow does not ignore trailing spaces
             equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
             return leaf if equality else Constant(True)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
@@ -212,8 +212,8 @@ def _floored(array: pa.Array, kind: pa.DataType) -> pa.Array:
         except OverflowError:
             far = max((value for value in values if value is not None), key=abs) * unit // NANOS["s"]
             raise ValueOutOfRange(
-                f"a timestamp {far} seconds from 1970 does not fit {kind}, the type in which computed values and "
-                "columns are compared; compare the column with a constant"
+                f"computed values and columns are compared as {kind}, but a timestamp {far} seconds from 1970 does not "
+                "fit this type; compare the column with a constant"
             ) from None
     factor = unit // NANOS[array.type.unit]
     if factor <= 1:

@@ -92,7 +92,8 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
     if "or" in data:
         return Or(tuple(_node(child, levels - 1) for child in data["or"]))
     if "constant" in data:
-        if not isinstance(data["constant"], bool | None):  # 1 equals True, but a constant is compared with "is"
+        # The number 1 equals True, but is refused, because constants are compared by "is".
+        if not isinstance(data["constant"], bool | None):
             raise InvalidQuery(f"{data['constant']!r} is not a constant; expected true, false or null")
         return Constant(data["constant"])
     if "expression" in data:

@@ -181,7 +181,7 @@ def _to_string(value: Any, kind: pa.DataType) -> Point | None:
         return None
     try:
         encoded = value.encode()
-    except UnicodeEncodeError:  # a lone surrogate is not a character
+    except UnicodeEncodeError:  # a lone surrogate cannot be encoded in UTF-8
         return None
     return Point(encoded, encoded)
 

@@ -89,7 +89,7 @@ class TreeTranslator:
         kind, body = entry_of(node)
         if kind == "Column":
             return Leaf(path_of(node), Op.EQ, (not negated,))
-        # A cast of null occurs in IN of Polars' SQL. NOT of NULL is NULL, so ``negated`` has no effect.
+        # For IN, Polars' SQL can produce a cast of null. NOT of NULL is NULL, so ``negated`` has no effect.
         if kind == "Cast" and body["expr"] == _NULL:
             return Constant(False)
         if kind == "Literal":
@@ -173,7 +173,7 @@ class _Pruning(TreeTranslator):
         kind = resolve_column(path, self.schema)[1]
         domain = domain_of(kind)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
-            raise _NotUnderstood  # Polars sees values floored to the unit
+            raise _NotUnderstood  # Polars compares values that are rounded down to the unit
         if domain is Domain.FLOAT and self.nan != "largest":
             raise _NotUnderstood
         if not all(value is None or _is_natural(value, kind, domain) for value in literals):

@@ -30,7 +30,8 @@ def _weight_of_part(node: Part) -> int:
         return compared + _weight_of_expression(node) + weight_of(node.may) + weight_of(node.may_not)
     if isinstance(node, BoundLeaf | Leaf):
         # When a predicate is bound to a schema, some of its literals are converted. For example, a text becomes bytes,
-        # and a time becomes an integer. Literals of type int, bool and bytes are shared with the bound predicate.
+        # and a time becomes an integer. Such literals count twice. Literals of type int, bool and bytes are shared with
+        # the bound predicate, so they count once.
         sizes = sum(map(sys.getsizeof, node.literals))
         shared = {int, bool, bytes}.issuperset(map(type, node.literals))
         return NODE_BYTES + (1 if shared else 2) * sizes + SLOTS_BYTES * len(node.literals)

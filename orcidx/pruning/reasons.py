@@ -140,7 +140,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     seen = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in seen  # if not, no group has the same reason yet
+        again = asked in seen  # if False, no group has this reason yet, so ``before`` is not searched
         seen.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]

@@ -86,7 +86,7 @@ class RowForms:
         # The runs in ``runs`` are ascending and do not touch each other. Runs and bitmaps lie within ``length`` rows.
         # Callers outside this module use the constructors of ``RowSelection``.
         if length < 0:
-            raise InvalidQuery(f"a span cannot have {length} rows")
+            raise InvalidQuery(f"length must not be negative, but is {length}")
         if runs is None:
             count = len(bitmap)
         else:

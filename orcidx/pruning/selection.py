@@ -293,7 +293,8 @@ class RowSelection(RowForms):
         """
         if inner.length != self.count:
             raise InvalidQuery(
-                f"the inner selection must have {self.count} rows, the number of selected rows, but has {inner.length}"
+                f"the length of the inner selection must be {self.count}, because the outer selection selects "
+                f"{self.count} rows, but it is {inner.length}"
             )
         if inner.is_all:
             return self
@@ -368,7 +369,9 @@ class RowSelection(RowForms):
             At ``offset``, this span does not fit into the longer span.
         """
         if offset < 0 or offset + self.length > length:
-            raise InvalidQuery(f"{self.length} rows from row {offset} on do not fit into {length} rows")
+            raise InvalidQuery(
+                f"a selection of {self.length} rows that starts at row {offset} does not fit into {length} rows"
+            )
         return RowSelection(length, self.runs() + offset)
 
     def limit(self, n: int) -> RowSelection:

@@ -34,7 +34,7 @@ __all__ = ["SYNC_BYTES", "AvroFile", "parsed_schema", "read_avro", "read_avro_fi
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 """Bytes of the marker after each block."""
-_LARGEST_BLOCK = 1 << 25  # in uncompressed bytes. Other writers start a new block every 64 KiB
+_LARGEST_BLOCK = 1 << 25  # uncompressed bytes; other Avro writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
 """A block is decompressed in pieces of this number of bytes. Decompression stops when the block becomes too large."""
 _LEAST_MEMORY = 64 << 20

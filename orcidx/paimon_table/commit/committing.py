@@ -90,15 +90,15 @@ class Committer:
             if document.get("commitKind") != kind:
                 raise InvalidQuery(
                     f"the user {self.name.user} has already used the identifier {self.name.identifier} for another "
-                    f"change, snapshot {number} of the kind {document.get('commitKind')} instead of {kind}; give "
-                    "another identifier"
+                    f"change: snapshot {number} has the kind {document.get('commitKind')}, but this change has the "
+                    f"kind {kind}; give another identifier"
                 )
             return Committed(document, 0, repeated=True)
         if missing is not None:
             raise CommitUncertain(
-                f"snapshots up to {missing} have expired, and one of them may have contained this change; pass the "
-                "number of the newest snapshot before the first call as since=, or check whether the table has the "
-                "change, and use a new identifier if it has not",
+                f"snapshots up to {missing} have expired, and one of them may have contained this change. Give since=, "
+                "the number of the snapshot that was the newest one before the first call. Or check whether the table "
+                "contains the change: if it does not, give a new identifier",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,
@@ -121,7 +121,8 @@ class Committer:
         except BaseException as error:
             for note in self._notes:
                 error.add_note(note)
-            # If the commit is uncertain, the table may use the files of the overwritten snapshots.
+            # If it is unknown whether the commit succeeded, the table may use the files of the overwritten snapshots.
+            # In this case the error does not name them as unused files.
             if not isinstance(error, CommitUncertain):
                 name_left(error, [path for one in self._creation.overwritten for path in one.candidate.written])
             raise

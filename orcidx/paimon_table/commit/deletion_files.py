@@ -82,7 +82,7 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
     if entry.external_path is not None:
         raise Unsupported(
             "orcidx cannot delete these rows, because the deletion vectors of their data files are in index file "
-            f"{entry.name}, which is outside the table; delete the rows with Paimon's Java (Spark, Flink)"
+            f"{entry.name}, which is outside the table; use Paimon in Spark or Flink to delete the rows"
         )
     source = state.files.source(index_path(state.schema, entry))
     vector = read_deletion_vector(source, where.offset, where.length)

@@ -31,7 +31,7 @@ class Gate:
     why: str
 
 
-_JAVA = "make the change with Paimon's Java (Spark, Flink)"
+_JAVA = "use Paimon in Spark or Flink to change this table"
 GATES: dict[str, Gate] = {
     "type": Gate(ALL, ("table",), f"orcidx changes only ordinary tables; {_JAVA}"),
     "branch": Gate(ALL, ("main",), f"orcidx does not change branches; {_JAVA}"),
@@ -43,7 +43,7 @@ GATES: dict[str, Gate] = {
         ALL, (), f"orcidx does not update the metastore, which also lists the tags; {_JAVA}"
     ),
     "commit.callbacks": Gate(ALL, ("",), f"orcidx does not call the callbacks; {_JAVA}"),
-    "commit.custom-listeners": Gate(ALL, ("",), "orcidx does not call the listeners; make the change with Flink"),
+    "commit.custom-listeners": Gate(ALL, ("",), "orcidx does not call the listeners; use Flink to change this table"),
     "tag.callbacks": Gate(ALL, ("",), f"orcidx does not call the callbacks; {_JAVA}"),
     "tag.automatic-creation": Gate(ALL, ("none",), f"orcidx does not make a tag with a commit; {_JAVA}"),
     "tag.batch.customized-name": Gate(ALL, (), f"orcidx does not make a tag with a commit; {_JAVA}"),
@@ -51,7 +51,7 @@ GATES: dict[str, Gate] = {
     "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
     "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
     "data-evolution.enabled": Gate(
-        ALL, ("false",), "the columns of a row are spread over several files; make the change with Spark or pypaimon"
+        ALL, ("false",), "the columns of a row are spread over several files; change this table with Spark or pypaimon"
     ),
     "chain-table.enabled": Gate(ALL, ("false",), f"orcidx does not change branches, which chain tables have; {_JAVA}"),
     "query-auth.enabled": Gate(
@@ -237,8 +237,8 @@ HARMLESS = _names(
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
     (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
-    (re.compile(r"metadata\.iceberg\..+"), None),  # gated by metadata.iceberg.storage
-    (re.compile(r"(commit|tag)\.callback\..+\.param"), None),  # gated by commit.callbacks, tag.callbacks
+    (re.compile(r"metadata\.iceberg\..+"), None),  # not gated, because metadata.iceberg.storage is
+    (re.compile(r"(commit|tag)\.callback\..+\.param"), None),  # not gated: commit.callbacks and tag.callbacks are
     (re.compile(r"fields\..+\.stats-mode"), None),
     (
         re.compile(

@@ -33,10 +33,10 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     """
     of_these = "|".join(map(str, numbers))
     # The pattern does not match the temporary files of orcidx, because the uuid in their names has no dashes. orcidx
-    # never replaces a snapshot, so there is no need to wait for its files.
+    # never replaces a snapshot, so there is no need to wait until these files are renamed.
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
-    with suppress(OSError):  # the snapshot is read back later, which reports a failing disk
+    with suppress(OSError):  # if the disk fails, reading the snapshot back raises the error later
         while any(map(temporary.fullmatch, os.listdir(folder))) and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(2 * pause, 0.1)

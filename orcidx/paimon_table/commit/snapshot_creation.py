@@ -165,7 +165,7 @@ class SnapshotCreation:
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):
-            return  # our snapshot existed, so a failure of this extra check is ignored
+            return  # our snapshot was read back before, so a failure of this second check is ignored
         if there is not None and there.get("uuid") != candidate.document["uuid"]:
             raise self._overwritten(change, candidate, there)
 
@@ -198,7 +198,8 @@ class SnapshotCreation:
             f"roll the table back to snapshot {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
         )
         raise CommitConflict(
-            f"{said}. Snapshot {number} was built on snapshots that were rolled back: {what}, and run the change again",
+            f"{said}. Snapshot {number} is based on snapshots that were deleted by the rollback; {what}, and run the "
+            "change again",
             other_user=None if below is None else below.get("commitUser"),
             snapshot_id=number,
             left_behind=tuple(candidate.written),

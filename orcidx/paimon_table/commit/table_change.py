@@ -49,7 +49,7 @@ def check_table(state: TableState, operation: Operation, options: CommitOptions)
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
         raise Unsupported(
             f"schema {state.schema.id} has the key {unknown[0]!r}, which orcidx does not know; change the table with "
-            f"the version of Paimon that wrote it, or, if the key does not concern {operation}, pass "
+            f"the Paimon version that wrote this schema, or, if the key does not concern {operation}, pass "
             f"allow_options=[{unknown[0]!r}]"
         )
     check_options(state.schema.options, operation, admitted)
@@ -59,8 +59,8 @@ def check_own_file(entry: FileEntry) -> None:
     """Raises ``Unsupported`` for a data file outside the table."""
     if entry.external_path is not None:
         raise Unsupported(
-            f"orcidx cannot change data file {entry.name}, because the file is outside the table; make the "
-            "change with Paimon's Java (Spark, Flink)"
+            f"orcidx cannot change data file {entry.name}, because the file is outside the table; use "
+            "Paimon in Spark or Flink to change this table"
         )
 
 
@@ -76,9 +76,9 @@ def check_instants(
     zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
-            f"{doing}: Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM. If "
-            'all JVMs run in UTC, pass jvm_zone="UTC". Otherwise set orc.timestamp-ltz.legacy.type to false in a new '
-            "table",
+            f"{doing} is not supported, because Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by "
+            'the zone of its JVM. If all JVMs that use the table run in UTC, pass jvm_zone="UTC". Otherwise create a '
+            "new table in which orc.timestamp-ltz.legacy.type is false",
             column=zoned[0],
         )
 

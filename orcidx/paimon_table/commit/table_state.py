@@ -199,8 +199,8 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
     if names := sorted({name for found in unknown for name in found} - set(admitted)):
         raise Unsupported(
             f"a manifest has the field {names[0]!r}, which orcidx does not know, so new entries would have no value "
-            "for the field; change the table with the version of Paimon that wrote it, or pass "
-            f"allow_options=[{names[0]!r}]"
+            "for the field; change the table with the Paimon version that wrote this manifest, or, if the field may "
+            f"stay empty, pass allow_options=[{names[0]!r}]"
         )
 
 
@@ -214,7 +214,8 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     if unknown := [name for name in snapshot.unknown if name not in admitted]:
         raise Unsupported(
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which orcidx does not know; change the table with "
-            f"the version of Paimon that wrote it, or, if the field can be dropped, pass allow_options=[{unknown[0]!r}]"
+            "the Paimon version that wrote this snapshot, or, if the next snapshot does not need the field, pass "
+            f"allow_options=[{unknown[0]!r}]"
         )
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
@@ -230,13 +231,13 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         raise CorruptFile(f"snapshot {snapshot_id} has properties that are not an object: {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
         raise Unsupported(
-            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know. The next snapshot "
-            f"may need this property; if not, pass allow_options=[{foreign[0]!r}]"
+            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know. If the next "
+            f"snapshot does not need this property, pass allow_options=[{foreign[0]!r}]"
         )
     if document.get("commitKind") not in _KINDS:
         raise Unsupported(
             f"snapshot {snapshot_id} has the kind {document.get('commitKind')!r}, which orcidx does not know; change "
-            "the table with the version of Paimon that wrote it"
+            "the table with the Paimon version that wrote this snapshot"
         )
     return document
 

@@ -40,7 +40,7 @@ class TableFiles:
 
     def __post_init__(self) -> None:
         if not isinstance(self.root.location, str):
-            raise InvalidQuery(f"{self.root.name}: a table is a directory; give its path or URL")
+            raise InvalidQuery(f"{self.root.name} is not a path or URL; give the path or URL of the table's directory")
 
     def source(self, path: str) -> Source:
         """The source of the file at a path within the table. The path has slashes."""
@@ -60,8 +60,8 @@ class TableFiles:
         trusted = in_one_store(path, str(self.root.location))
         if in_session and not trusted:
             raise InvalidQuery(
-                f"a manifest refers to a file in another store, {path!r:.200}: with the file systems of a Spark "
-                "session, all files of a table must have the table's scheme and its bucket or host",
+                f"a manifest refers to a file in another store, {path!r:.200}. With the file systems of a Spark "
+                "session, the URL of each file must have the same scheme and the same bucket or host as the table",
                 file=self.root.name,
             )
         if in_session:
@@ -122,12 +122,12 @@ class TableFiles:
         latest = self.latest_snapshot()
         most = max(self._snapshot_numbers(), default=0)
         if latest is not None and most > latest.id:
-            latest = self._last(self.snapshot, latest.id)  # another writer may have committed, or rolled back
+            latest = self._last(self.snapshot, latest.id)  # another writer may have committed or rolled back by now
         if latest is not None and most > latest.id:
             raise CorruptFile(
-                f"snapshot {latest.id + 1} is missing, but snapshot {most} exists. Later commits would collide with "
-                f"snapshot {most}: roll the table back to snapshot {most}, or delete the files in "
-                f"snapshot/ with a number above {latest.id}",
+                f"snapshot {latest.id + 1} is missing, but snapshot {most} exists, so a later commit would collide "
+                f"with snapshot {most}. Roll the table back to snapshot {most}, or delete the files in snapshot/ with "
+                f"a number above {latest.id}",
                 file=self.root.name,
             )
         return latest
@@ -171,7 +171,7 @@ class TableFiles:
                 return None
             except StorageError:
                 continue
-        return None  # the caller then lists the directory, which raises an error if the storage fails
+        return None  # without a hint, the caller lists the directory; if the storage fails, the listing raises an error
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None

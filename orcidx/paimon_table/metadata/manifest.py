@@ -165,9 +165,9 @@ def live_numbers(entries: Sequence[FileEntry]) -> dict[tuple[Any, ...], int]:
     """The positions of the entries that added the live files, by identity.
 
     Each DELETE cancels one ADD of the same identity: the first ADD that is not cancelled yet. The order of DELETE and
-    ADD does not matter, because a merge of manifests may change it. So a file is live if its identity was added again
-    after it was deleted. The snapshot's number of rows also counts such a file. Paimon's scan leaves it out until the
-    manifests are merged. Raises ``CorruptFile`` if a file is added twice.
+    ADD does not matter, because a merge of manifests may change it. So a file that was added, deleted and added again
+    is live. The snapshot's number of rows also counts such a file. Paimon's scan leaves it out until the manifests are
+    merged. Raises ``CorruptFile`` if two ADDs of one identity are not cancelled.
     """
     deletes = Counter(entry.identity for entry in entries if entry.kind == DELETE)
     live: dict[tuple[Any, ...], int] = {}
@@ -178,7 +178,7 @@ def live_numbers(entries: Sequence[FileEntry]) -> dict[tuple[Any, ...], int]:
         if deletes.get(identity):
             deletes[identity] -= 1
         elif identity in live:
-            raise CorruptFile(f"data file {entry.name} is added twice")
+            raise CorruptFile(f"data file {entry.name} is added twice without being deleted in between")
         else:
             live[identity] = number
     return live
@@ -356,12 +356,15 @@ def _optional(record: dict[str, Any], name: str, kind: type) -> Any:
 def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
     values = _optional(record, name, list)
     if values is not None and not _STRINGS.issuperset(map(type, values)):
-        raise CorruptFile(f"the manifest has {name} that are not strings")
+        raise CorruptFile(f"the field {name} of the manifest contains a value that is not a string")
     return None if values is None else tuple(values)
 
 
 def _checked_name(name: str) -> str:
     """Checks a file name, which must not contain a directory."""
     if not is_file_name(name):
-        raise CorruptFile(f"the manifest has {name!r:.120}, which is not the name of a file without a directory")
+        raise CorruptFile(
+            f"the manifest has the invalid file name {name!r:.120}; a file name must not be '', '.' or '..', and must "
+            "not contain a slash, a backslash or a null character"
+        )
     return name

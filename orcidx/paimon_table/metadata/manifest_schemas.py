@@ -148,8 +148,8 @@ def completed(
             made[name] = field["default"]
         else:
             raise Unsupported(
-                f"the manifests have the field {name}, which orcidx does not know and which has no default; make the "
-                "change with Paimon"
+                f"the manifests have the field {name}, which orcidx does not know and which has no default; use "
+                "Paimon in Spark or Flink to change this table"
             )
     return made
 

@@ -108,7 +108,9 @@ def _date(days: int, data_type: DataType) -> datetime.date:
     try:
         return _EPOCH.date() + datetime.timedelta(days=days)
     except OverflowError:
-        raise Unsupported(f"a partition by {data_type} has day {days}, which is outside the years 1 to 9999") from None
+        raise Unsupported(
+            f"a partition by {data_type} has the date {days} days from 1970, outside the years 1 to 9999"
+        ) from None
 
 
 def _time(millis: int, precision: int) -> str:

@@ -203,7 +203,7 @@ def _field(entry: Any) -> DataField:
         if not isinstance(text, str) or not text.strip():
             raise
         words = text.strip().removesuffix("NOT NULL").strip()[:80]
-        if words in ROOTS:  # e.g. an ARRAY without an element, which would look like a known type
+        if words in ROOTS:  # for example, an ARRAY without an element type must not look like a known type
             words += " of an unknown type"
         return DataField(entry["id"], entry["name"], DataType(words, not text.rstrip().endswith("NOT NULL")))
 

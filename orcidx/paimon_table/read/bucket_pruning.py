@@ -24,8 +24,8 @@ __all__ = ["BucketFilter", "bucket_filter"]
 
 _MOST_KEYS = 1000
 """The largest number of bucket keys of one condition that are hashed. With more keys, no bucket is skipped."""
-# Equal FLOAT or DOUBLE values can have different bytes, for example -0.0 and 0.0. Equal CHAR values can differ in
-# trailing blanks.
+# The bucket of a row depends on the bytes of its key. Equal FLOAT or DOUBLE values can have different bytes, such as
+# -0.0 and 0.0. Equal CHAR values can differ in trailing blanks.
 _AMBIGUOUS = frozenset({"FLOAT", "DOUBLE", "CHAR"})
 
 
@@ -65,7 +65,7 @@ def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
         batch = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
         return BucketFilter(key_hash(batch, [field.type for field in fields]))
     except (InvalidQuery, pa.ArrowException, OverflowError):
-        return None  # no value of the column equals the literal, so other steps skip the files
+        return None  # a literal does not fit the type, so no value equals it; other steps skip the files
 
 
 def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:

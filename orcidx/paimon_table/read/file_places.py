@@ -66,7 +66,7 @@ class FilePlaces:
             for stored in Folder(self._files.root).list():
                 directory, _, name = stored.name.rpartition("/")
                 listed.setdefault(name, []).append(directory)
-            self._listed = listed  # set when complete, because another thread may read it at any time
+            self._listed = listed  # set only when complete, because another thread may read ``_listed`` at any time
         found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
         if not found:
             raise FileGone("the file is missing in the directories of its partition", file=entry.name)

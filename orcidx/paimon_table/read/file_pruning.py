@@ -171,9 +171,9 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
     if data_type.root in TIMESTAMPS and high is not None and high % NANOS["ms"] == 0:
-        high += NANOS["ms"] - 1  # some ORC writers cut maxima to whole milliseconds
+        high += NANOS["ms"] - 1  # some ORC writers cut maxima to whole milliseconds, so the true maximum may be larger
     if isinstance(low, float) and (low != low or high != high):
-        low = high = None  # a bound of NaN says nothing about the other values
+        low = high = None  # if a bound is NaN, neither bound is reliable
     if low is not None and high is not None and high < low:
         kind = data_type.arrow_type
         least, most = (value_text(end, domain_of(kind), kind) for end in (low, high))

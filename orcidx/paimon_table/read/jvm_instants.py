@@ -55,8 +55,8 @@ def put_back(array: pa.Array, zone: str) -> pa.Array:
         earliest = pc.min(array.cast(pa.int64())).as_py()
         if earliest is not None and earliest * NANOS[kind.unit] < _FIRST_RULES * NANOS["s"]:
             raise Unsupported(
-                f"a JVM in {zone} wrote instants before 1900, but orcidx cannot convert these, because Java uses "
-                "other calendar and zone rules before 1900"
+                f"a JVM in {zone} wrote instants before 1900, but orcidx cannot convert such instants, because Java "
+                "uses other calendar and zone rules before 1900"
             )
         local = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
         return pc.assume_timezone(local, "UTC").cast(kind)

@@ -68,7 +68,7 @@ class OrcRows(FileRows):
     def _numbered(self, numbers: str) -> Iterator[Iterable[pa.RecordBatch]]:
         files = small_files(self.reading, self.metrics, row_numbers=numbers)
         small = self._small(files)
-        if small is not None:  # all rows of a small file are tested when it is read
+        if small is not None:  # every row of a small file is tested when the file is read
             yield small.batches
             return
         with self.scan(numbers, read_by=files) as scan:
@@ -102,7 +102,7 @@ class OrcRows(FileRows):
     def _scan(self, source: Source, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
         with self.kept.index() as index, open_file(source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
-            tail = opened.reader.storage.metrics  # the scan does not count the read of the tail
+            tail = opened.reader.storage.metrics  # the metrics of a scan do not include the read of the tail
             self.metrics.requests += tail.requests
             self.metrics.bytes_read += tail.bytes_fetched
             deleted = self.kept.deleted()

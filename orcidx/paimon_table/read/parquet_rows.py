@@ -140,7 +140,8 @@ def _parquet_file(
 
 
 def _read_names(parquet: pyarrow.parquet.ParquetFile, types: Mapping[str, DataType]) -> list[str]:
-    return list(types) or parquet.schema_arrow.names[:1]  # without a column, a batch has no row count
+    # If no column is needed, one column is read anyway, because a batch without columns has no row count.
+    return list(types) or parquet.schema_arrow.names[:1]
 
 
 def _kept_groups(parquet: pyarrow.parquet.ParquetFile, kept: RowSelection) -> Iterator[tuple[int, int, RowSelection]]:

@@ -298,9 +298,8 @@ def files_in_partitions(
 ) -> tuple[list[TableFile], list[SkippedFile]]:
     """Splits files by a predicate over the partition keys. Returns the files of matching partitions, and the other
     files."""
-    plan = _Planner(
-        schema, schema_of, list(files), "UTC"
-    )  # the zone does not matter: no value in the files is compared
+    # The zone "UTC" has no effect, because no value in the files is compared.
+    plan = _Planner(schema, schema_of, list(files), "UTC")
     plan.prune_partitions(bound)
     return plan.files, plan.skipped
 

@@ -125,7 +125,8 @@ class RowEvidence:
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
         if entry.file_field is None or not entry.is_same or kept.count <= k:
             return kept
-        # The index orders CHAR values with their trailing blanks, and -0.0 before 0.0.
+        # The index orders CHAR values with their trailing blanks, and -0.0 before 0.0. A sort treats such values as
+        # equal, so the index could choose other rows.
         if entry.field.type.root in ("CHAR", "FLOAT", "DOUBLE"):
             return kept
         verdict = index.top_k(

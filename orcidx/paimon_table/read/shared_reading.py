@@ -129,11 +129,12 @@ def shared_reading(
         "wall_clock_zone": None,
         "timestamp_unit": finest_unit(schema),
     }
-    if any(entry.field.type.contains("DATE") for entry in entries):  # the footers name the wrong calendar
+    # For columns with DATE, the footers name the wrong calendar. So their days are read without a conversion.
+    if any(entry.field.type.contains("DATE") for entry in entries):
         known["calendar"] = "stored"
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)
-    # If no column is read, the rows are only counted. This needs no reader of small files.
+    # If no column is read, the rows are only counted. Counting needs no reader of small files.
     small = small_files(reading, metrics) if is_orc and not scan.top and reading.names else None
     return reading if small is None else replace(reading, small=small)
 

@@ -142,6 +142,6 @@ def _converted(
                 except pa.ArrowNotImplementedError:
                     expected = entry.file_field.type
                     raise CorruptFile(
-                        f"the file has the type {array.type}, but the type in its schema is {expected}"
+                        f"the column has the type {array.type} in the file, but the schema of the file says {expected}"
                     ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
