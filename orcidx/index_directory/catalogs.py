@@ -73,8 +73,8 @@ class Catalogs:
 
     @cached_property
     def in_use(self) -> tuple[Stored, ...]:
-        """The last complete catalog and the catalogs after it. Catalogs are read from the last one backwards, until a
-        complete catalog is found."""
+        """The last complete catalog, which needs no earlier catalogs, and the catalogs after it. Catalogs are read from
+        the last one backwards, until a complete catalog is found."""
         chain: list[Stored] = []
         for stored in reversed(self.written[-LONGEST_CHAIN:]):
             if is_of_version_1(stored.name):

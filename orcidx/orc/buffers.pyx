@@ -307,8 +307,8 @@ cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept 
 
 
 def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
-    """Reads ``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for an index outside of the
-    dictionary."""
+    """Reads ``count`` dictionary indexes into ``out``. ``size``: the number of entries of the dictionary. Raises
+    ``CorruptFile`` if an index is not below ``size``."""
     cdef int64_t i, step, done = 0
     cdef uint64_t worst = 0
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
@@ -333,8 +333,8 @@ cdef int fail_index(IntRle indexes, uint64_t worst, int64_t size) except -1:
 
 
 def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views not None, uint8_t[::1] out not None):
-    """Reads ``count`` indexes into a dictionary, and writes the view of each selected entry. ``views``: the views of
-    the entries. A view has 16 bytes. Raises ``CorruptFile`` for an index outside of the dictionary."""
+    """Reads ``count`` dictionary indexes. For each index, writes the view of that dictionary entry to ``out``.
+    ``views`` has the views of all entries, 16 bytes each. Raises ``CorruptFile`` if an index has no entry."""
     cdef int32_t codes[BLOCK]
     cdef int64_t i, step, done = 0, size = views.shape[0] // VIEW
     cdef uint64_t worst = 0

@@ -142,7 +142,7 @@ class KeyType:
         else:
             ascending = all(a < b for a, b in itertools.pairwise(keys))  # type: ignore[operator]
         if not ascending:
-            raise CorruptFile(f"the keys of {what} are not in ascending order")
+            raise CorruptFile(f"the keys of {what} are not in strictly ascending order")
 
 
 def key_type(data_type: DataType) -> KeyType:

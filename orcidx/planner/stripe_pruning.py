@@ -156,8 +156,8 @@ class FilePruner:
 
     @cached_property
     def outcome(self) -> Outcome | None:
-        """The result of the evidence on the whole file, before any stripe is opened. It is None if there is no
-        predicate."""
+        """The rows that may match by the evidence on the whole file: constants, file indexes, and the statistics of the
+        file and its stripes. The evidence is evaluated before any stripe is opened. None if there is no predicate."""
         if self.where is None:
             return None
         evidence = [] if self.constant is None else [self.constant]

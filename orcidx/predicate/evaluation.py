@@ -93,7 +93,8 @@ class _Columns:
             else:
                 index, kind = array.type.get_field_index(name), array.type
             if index < 0:
-                raise InvalidQuery(f"the batch has no column {'.'.join(path)!r} (of {kind})", column=".".join(path))
+                text = f"the batch has no column {'.'.join(path)!r}: there is no field {name!r} in {kind}"
+                raise InvalidQuery(text, column=".".join(path))
             array = array.column(index) if isinstance(array, pa.RecordBatch) else pc.struct_field(array, [index])
         return array
 

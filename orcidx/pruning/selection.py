@@ -138,7 +138,8 @@ class RowSelection(RowForms):
             raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but they have the type {given.dtype}")
         array: Int64Array = np.unique(given.astype(np.int64, casting="same_kind", copy=False))
         if array.size and (array[0] < 0 or array[-1] >= length):
-            raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} is outside of the {length} rows")
+            wrong = array[0] if array[0] < 0 else array[-1]
+            raise InvalidQuery(f"row {wrong} does not exist: the span has {length} rows, numbered from 0")
         return cls(length, runs_of_sorted(array))
 
     @classmethod
@@ -162,7 +163,7 @@ class RowSelection(RowForms):
             A row is outside the span.
         """
         if len(bitmap) and bitmap.max() >= length:
-            raise InvalidQuery(f"row {bitmap.max()} is outside of the {length} rows")
+            raise InvalidQuery(f"row {bitmap.max()} does not exist: the span has {length} rows, numbered from 0")
         return cls(length, None, bitmap.copy())
 
     @classmethod
@@ -330,7 +331,7 @@ class RowSelection(RowForms):
             The part is outside the span.
         """
         if not 0 <= start <= stop <= self.length:
-            raise InvalidQuery(f"the range [{start}, {stop}) is outside of the {self.length} rows")
+            raise InvalidQuery(f"the range [{start}, {stop}) is not within the span, which has {self.length} rows")
         if stop - start == self.length:
             return self
         if self.is_all:

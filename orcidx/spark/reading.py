@@ -311,7 +311,8 @@ def _filtered_by_spark(
     if text.last.chars and not isinstance(plan.rows, Scan):
         raise InvalidQuery(
             f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} contains CHAR values, which "
-            "this table stores without their trailing blanks: leave this part out, and filter the DataFrame by it"
+            "this table stores without their trailing blanks: leave this part of the condition out, and apply it to "
+            "the DataFrame with filter()"
         )
     computed = "Spark computes a part of the condition, and filters the rows that orcidx reads"
     notes = (*warned_of(plan.rows), *catalog_notes(plan.rows), computed, *access_notes(query.at))
@@ -389,8 +390,8 @@ def _paths(path: Paths) -> Any:
     if isinstance(path, str):
         return path
     raise InvalidQuery(
-        f"path={path!r:.80} is not a path, a URL or a list of these. Tasks need a path or URL to open the files "
-        "themselves"
+        f"path={path!r:.80} is not a path, a URL or a list of these. Spark's tasks open the files on their own, so "
+        "they need a path or URL"
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line on the file that comes with the package."""
+"""Tests the commands with the demo file of the package."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 ``encode_column`` is the writer that the readers are tested against. It follows the format's specification only: which
 streams a type has, which rows each stream covers, and what a row-index entry holds.
 
-Values: None; bool, int, float, str (written as UTF-8), bytes; a ``Stored`` decimal or timestamp, which says what the
-streams hold; dicts by field name for structs; lists; lists of pairs for maps; ``(tag, value)`` for unions.
+Values: None; bool, int, float, str (written as UTF-8), bytes; ``Stored`` for a decimal or timestamp, with the two
+numbers that the streams hold; dicts by field name for structs; lists; lists of pairs for maps; ``(tag, value)`` for
+unions.
 """
 
 from __future__ import annotations

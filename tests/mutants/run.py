@@ -318,7 +318,7 @@ def _judged(mutant: Mutant, items: list[pytest.Item], code: Code, out: int) -> N
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yields the code of the functions of a module and of its classes, but not of functions inside of functions."""
+    """Yields the code of each function and method of a module, but not of functions inside of functions."""
     for const in code.co_consts:
         if isinstance(const, CodeType):
             if const.co_flags & 2:  # CO_NEWLOCALS: a function, not the body of a class

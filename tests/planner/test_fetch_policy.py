@@ -118,7 +118,8 @@ def test_requests_that_are_left_for_the_data() -> None:
     # One request reads only the index of stripe 0. The index of every other stripe is beside the footer of the stripe
     # before it.
     assert [run.requests.left(stripe) for stripe in (0, 1, 7, 8, 9)] == [2, 3, 3, 4, 4]
-    run = Run([1000] * 12, requests=1)  # the tail took only one request, so stripe 0 has one more than above
+    # The tail took only one request, so stripe 0 has one more request left than in the run above.
+    run = Run([1000] * 12, requests=1)
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1, 7)] == [3, 3, 3]
     run = Run([1000] * 12, requests=1)

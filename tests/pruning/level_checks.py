@@ -109,7 +109,7 @@ def check_level(placed: Placed, predicate: Any, nan: str, rng: np.random.Generat
     """Raises ``AssertionError`` if a level changes the results. The level is turned on, turned off, and used alone."""
     level = ASKED[int(rng.integers(len(ASKED)))]
     beside = predicate
-    # A condition on the directory's value is added. It does not change the meaning.
+    # Sometimes a condition on the partition column p (always 7) is added. It does not change which rows match.
     if placed.source.is_dir() and rng.random() < 0.5:
         beside = predicate & (orcidx.col("p") <= 7) if rng.random() < 0.5 else predicate | (orcidx.col("p") > 7)
     table = placed.written.table

@@ -90,7 +90,7 @@ def ids(frame: Any) -> list[int]:
 
 
 def check_reads(spark: Any, table: str, most: int) -> None:
-    """Reads with Spark's reader, with orcidx's tasks, and by SQL."""
+    """Checks that Spark's reader, orcidx's tasks and SQL return the same rows of the table."""
     for where in ("id = 777", "part = 'p 1%ü' AND k = 17"):
         plain = ids(spark.read.orc(table).where(where))
         assert ids(orcidx_spark.read(spark, table, where=where)) == plain, where

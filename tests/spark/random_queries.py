@@ -1,4 +1,4 @@
-"""Random SQL on indexed tables of several layouts: joins, subqueries, CTEs, views, unions, windows, catalog tables.
+"""Random SQL (joins, subqueries, CTEs, views, unions, windows, catalog tables) on indexed tables of several layouts.
 
 Each query runs with and without the rule of ``orcidx.spark.enable``, and must give the same rows.
 """

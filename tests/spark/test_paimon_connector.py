@@ -1,8 +1,8 @@
 """``orcidx.spark.read`` and Paimon's own Spark connector return the same rows of Paimon tables, in one session.
 
 The tests need Spark 3.5, the newest version with a connector that can be downloaded
-(docs/decisions/0011-paimon-java.md). ``.ci/run`` creates such a session. CONTRIBUTING.md says how to create one by
-hand.
+(docs/decisions/0011-paimon-java.md). ``.ci/run`` creates a session with this Spark version and the
+connector. CONTRIBUTING.md says how to create one by hand.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def test_what_would_be_computed_otherwise_than_by_spark_is_sparks(spark: Any, di
         found = str(error)
     check(expected, rows(found), where, by_format=False)
     frame = spark.read.format("orcidx").option("where", where).load(str(directory))
-    with pytest.raises(Exception, match="filter the DataFrame by it"):
+    with pytest.raises(Exception, match="to the DataFrame with filter"):
         frame.collect()
 
 

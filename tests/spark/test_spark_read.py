@@ -360,7 +360,7 @@ def test_mistakes_say_what_to_do(spark: Any, every_type: Path, tmp_path: Path) -
         read(spark, every_type, "i64")
     with pytest.raises(InvalidQuery, match="'orc' or 'paimon'"):
         read(spark, every_type, format="parquet")
-    with pytest.raises(InvalidQuery, match="Tasks need a path or URL to open the files"):
+    with pytest.raises(InvalidQuery, match="so they need a path or URL"):
         read(spark, b"bytes of a file")
     with pytest.raises(InvalidQuery, match="SparkSession"):
         read(str(every_type), spark)

@@ -1,5 +1,5 @@
-"""Every byte vector is read with every read size and chunk size, uncompressed and with ZLIB. Malformed vectors are
-refused."""
+"""The bytes of every test vector are read with every read size and chunk size, uncompressed and with ZLIB. Malformed
+vectors are refused."""
 
 from __future__ import annotations
 

@@ -232,7 +232,9 @@ class ReferenceFile:
             assert whole
             assert 0 <= 8 * (len(values) - more[0]) - more[1] - count < 8
         elif kind in (STRING, VARCHAR, CHAR, BINARY) and key == DATA and column not in stripe.dictionaries:
-            pass  # not checked here: other readers compare these bytes with the lengths
+            # Not checked here. Tests that read the file with other readers fail if the lengths of the strings do not
+            # fit these bytes.
+            pass
         else:
             assert more == [0] or (kind in SEQUENCES and more[0] <= 512), "runs end where row groups end"
             values, whole = decode("v2", raw, signed=False)

@@ -17,8 +17,9 @@ class Changed:
 
     ``snapshot_id``: the snapshot that was made. None if there was nothing to do, or with ``dry_run``. ``kind``: APPEND,
     COMPACT or OVERWRITE. ``files``: names of data files by their outcome. The outcomes of a rewrite are ``done``,
-    ``complete`` (the file had every index), ``gone``, ``changed``, ``new`` (added during the rewrite) and ``skipped``.
-    A delete has ``done``, and an append has ``new``. ``rows``: the number of rows that were deleted or appended. For a
+    ``complete`` (the file had every index), ``gone`` (no longer in the table), ``changed`` (another writer changed the
+    entry of the file), ``new`` (added during the rewrite) and ``skipped`` (not selected for the rewrite). A delete only
+    has ``done``, and an append only has ``new``. ``rows``: the number of rows that were deleted or appended. For a
     rewrite, it is the number of rows in the files that got indexes. ``bytes``: the size of the indexes, deletion
     vectors or data files that were written. ``planned_on``: the snapshot on which the change was planned. ``repeated``:
     whether an earlier call with the same user and identifier had already made the snapshot. ``notes``: remarks on the

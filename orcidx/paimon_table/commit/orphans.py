@@ -24,7 +24,8 @@ def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
 
 
 def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> None:
-    """Deletes the files that were written before the error. Adds the files that could not be deleted to the error."""
+    """Deletes the files that were written before the error. If some files cannot be deleted, adds their
+    names to the error as a note."""
     if left := discard(folder, paths):
         error.add_note(f"files that no snapshot names and that could not be deleted: {', '.join(left)}")
 

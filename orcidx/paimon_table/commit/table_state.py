@@ -228,7 +228,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         )
     properties = document.get("properties") or {}
     if not isinstance(properties, dict):
-        raise CorruptFile(f"snapshot {snapshot_id} has properties that are not an object: {properties!r:.60}")
+        raise CorruptFile(f"the field 'properties' of snapshot {snapshot_id} is not a JSON object: {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
         raise Unsupported(
             f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know. If the next "

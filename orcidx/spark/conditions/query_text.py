@@ -46,7 +46,7 @@ def parse_text(where: SparkWhere) -> Predicate:
         raise InvalidQuery(
             f"{where!r:.200}: Spark has its own rules for double quotes, backslashes, quotes within a string, strings "
             "with a prefix and ${variables}, and orcidx does not know them; give the condition as an orcidx.col "
-            "predicate, or filter the DataFrame by it"
+            "predicate, or apply it to the DataFrame with filter()"
         )
     if not isinstance(where, str):
         return parse(where)
@@ -69,17 +69,18 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
             if pa.types.is_timestamp(kind) and kind.tz is not None:
                 raise InvalidQuery(
                     f"orcidx would compute with {found[0]} in UTC, but Spark computes in the session's time zone: "
-                    "leave this part out of where=, and filter the DataFrame by it"
+                    f"leave the condition that computes with {found[0]} out of where=, and apply it to the DataFrame "
+                    "with filter()"
                 )
         if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
             raise InvalidQuery(
                 f"orcidx would compute {', '.join(other)} with pyarrow, whose results may differ from Spark's: leave "
-                "this part out of where=, and filter the DataFrame by it"
+                f"the condition that uses {other[0]} out of where=, and apply it to the DataFrame with filter()"
             )
         if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
             raise InvalidQuery(
-                "orcidx and Spark have different results for division by zero: leave the division by a column out of "
-                "where=, and filter the DataFrame by it"
+                "orcidx and Spark have different results for division by zero: leave the condition with the division "
+                "by a column out of where=, and apply it to the DataFrame with filter()"
             )
 
 

@@ -1,8 +1,9 @@
 """``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
-Spark gives the data source the whole schema and, since 4.1, the filters that Spark can express. Spark never says which
-columns a query uses. Planning runs in a Python process beside the driver, without a session. By default Spark's filters
-are not used for skipping. ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
+Spark gives the data source the whole schema and, since 4.1, the filters that Spark can pass to a Python data
+source. Spark never says which columns a query uses. Planning runs in a Python process beside the driver, without a
+session. By default Spark's filters are not used for skipping. The docstring of ``register`` says why (see also
+docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
 
