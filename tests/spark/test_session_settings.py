@@ -243,6 +243,7 @@ def test_what_would_be_computed_otherwise_than_by_spark_is_sparks(spark: Any, di
     """For these conditions, pyarrow's results differ from Spark's. For example, pyarrow computes the hour in UTC, and 5
     / 0 as infinity. So Spark evaluates these conditions on the result of ``read``. The format cannot use Spark for
     this, so it refuses them."""
+    register(spark)
     expected = rows(made(spark, directory, where, "plain"))
     try:
         found: Any = read(spark, directory, where=where, limit=2000)
