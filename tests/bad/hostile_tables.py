@@ -309,7 +309,7 @@ def catalog_of_a_long_name() -> bytes:
     return _catalog(50_000, "a" * 10_000)
 
 
-@attack(ask_catalog, r"take at least 3\d+ bytes of memory, but at most 134217728")
+@attack(ask_catalog, r"takes at least 3\d+ bytes of memory, but at most 134217728")
 def catalog_of_a_long_name_of_an_index() -> bytes:
     kinds = FILE_FIELDS.field("indexes").type.value_type
     one = pa.array(["a" * 10_000]).take(pa.array(np.zeros(60_000, np.int32)))

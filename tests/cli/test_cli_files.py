@@ -225,4 +225,4 @@ def test_scan_gives_the_first_rows_in_an_order(orcidx_command, tmp_path):
     assert (code, list(map(json.loads, out.splitlines()))) == (0, [{"id": None, "city": "d"}, {"id": 3, "city": "a"}])
     code, _, err = orcidx_command("scan", tmp_path / "a.orc", "--top", "id")
     assert code == 2
-    assert "give 'limit' to say how many" in err
+    assert "give limit= to say how many" in err

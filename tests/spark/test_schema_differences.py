@@ -145,7 +145,7 @@ def test_storage_that_only_spark_knows(
         ({"storage_options": "anon"}, "storage_options must be {option: ...}, not 'anon'"),
         ({"columns": "id"}, r"columns must be a list: give \['id'\]"),
         ({"top": "id", "limit": 3}, r"top must be a list: give \['id'\]"),
-        ({"top": ["id"]}, "give 'limit' to say how many"),
+        ({"top": ["id"]}, "give limit= to say how many"),
         ({"format": "parquet"}, "format must be 'orc' or 'paimon'"),
     ],
 )
