@@ -76,6 +76,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: not _needs_jvm(item))
 
 
+def pytest_collection_finish() -> None:
+    """Excludes the collected tests from garbage collections. They are so many objects that examining them takes a
+    second, and longer in a forked process, which copies their memory."""
+    gc.collect()
+    gc.freeze()
+
+
 def _needs_jvm(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ())
 
