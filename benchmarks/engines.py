@@ -42,7 +42,7 @@ import orcidx
 from benchmarks import lineitem
 from benchmarks.columns import DATA
 from benchmarks.tpch import TABLES, queries
-from orcidx.engines.polars import FRAME_ROWS
+from orcidx.engines.polars.scan_polars import FRAME_ROWS
 from orcidx.scanner.scan import Scan
 
 if TYPE_CHECKING:
