@@ -10,7 +10,7 @@ query takes twice as long as with Parquet. Sources:
 ``orcidx``   ``orcidx.register_duckdb`` in DuckDB, ``orcidx.scan_polars`` in Polars
 ``memory``   the tables as Arrow in memory, so that decoding takes no time
 ``floor``    only for Polars: the tables in memory, passed frame by frame as ``orcidx`` does. It shows the cost of
-             passing frames, and of the plan that Polars makes without knowing the number of rows
+             passing frames
 
 ``--profile`` shows three parts of the time of ``orcidx``. "ours" is the time of its scans, which run once more without
 an engine. "engine" is the time of ``memory``. "hand-over" is the rest. ``--cpu`` measures the processor time of all
@@ -42,6 +42,7 @@ import orcidx
 from benchmarks import lineitem
 from benchmarks.columns import DATA
 from benchmarks.tpch import TABLES, queries
+from orcidx.engines.polars.planned_table import lazy_frame
 from orcidx.engines.polars.scan_polars import FRAME_ROWS
 from orcidx.scanner.scan import Scan
 
@@ -88,30 +89,27 @@ def duckdb_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run
     return {source: opened(source) for source in sources}
 
 
-def handed_over(table: pl.DataFrame) -> pl.LazyFrame:
+class _Held:
+    """The frames of a table in memory, with the facts that a file gives to Polars' planner."""
+
+    def __init__(self, table: pl.DataFrame, scan: Scan) -> None:
+        self.table = table
+        self.scan = scan
+
+    def frames(
+        self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
+    ) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        wanted = self.table.select(columns) if columns else pl.DataFrame(height=self.table.height)
+        yield from (wanted if pre_slice is None else wanted.slice(*pre_slice)).iter_slices(FRAME_ROWS)
+
+
+def handed_over(table: pl.DataFrame, scan: Scan) -> pl.LazyFrame:
     """Returns a frame that reads a table in memory through the interface that ``orcidx.scan_polars`` uses."""
-    import polars as pl
-    from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
-
-    class Reader(FileReader):
-        def schema(self) -> dict[str, Any]:
-            return dict(table.schema)
-
-        def n_rows_in_file(self, limit: int | None = None) -> int:
-            return table.height
-
-        def collect_batches(self, *, columns: Sequence[str], pre_slice: Any, **other: Any) -> Iterator[pl.DataFrame]:
-            wanted = table.select(columns) if columns else pl.DataFrame(height=table.height)
-            yield from (wanted if pre_slice is None else wanted.slice(*pre_slice)).iter_slices(FRAME_ROWS)
-
-    class Builder(FileReaderBuilder):
-        def reader_capabilities(self) -> ReaderCapabilities:
-            return ReaderCapabilities(pre_slice=True, supported_filter="partial")
-
-        def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> Reader:
-            return Reader()
-
-    return pl.scan_external_reader(Builder(), sources=["memory"], schema=dict(table.schema))
+    lazy = lazy_frame(_Held(table, scan), table.schema)
+    assert lazy is not None
+    return lazy
 
 
 def polars_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run]:
@@ -124,7 +122,9 @@ def polars_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run
         if source == "orcidx":
             return orcidx.scan_polars(folder / f"{name}.orc")
         if source == "floor":
-            return handed_over(pl.read_parquet(folder / f"{name}.parquet").rechunk())
+            return handed_over(
+                pl.read_parquet(folder / f"{name}.parquet").rechunk(), orcidx.scan(folder / f"{name}.orc")
+            )
         return pl.read_parquet(folder / f"{name}.parquet").lazy()
 
     def opened(source: str) -> Run:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Unpack
 import pyarrow.compute as pc
 
 from orcidx.engines.arrow_dataset import OrcDataset, dataset
+from orcidx.engines.planner_facts import row_count
 from orcidx.engines.pruning_gain import is_local, pays
 from orcidx.extras import needed
 from orcidx.index_directory.scan_files import scan as scan_files
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from duckdb._sources.nodes import Node
 
 __all__ = ["register_duckdb"]
-
-REMOTE_TAILS = 8
-"""The maximum number of files in a store whose rows are counted. Each file takes one or two requests."""
 
 
 @lists_options(scan_files, but=("limit", "top"))
@@ -105,7 +103,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
         def rows(self) -> int | None:
             """The number of rows. The result is None if the metadata does not give this number."""
             if self._count is None:
-                self._count = _rows(self.obj)
+                self._count = row_count(self.obj._scan)
             return self._count
 
         def accepts(self, predicate: Node) -> bool:
@@ -122,13 +120,6 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             return self.obj.__arrow_c_stream__(requested_schema)
 
     return OrcSource
-
-
-def _rows(rows: OrcDataset) -> int | None:
-    scan = rows._scan
-    if scan.request.where is not None or not (is_local(scan) or len(scan.jobs) <= REMOTE_TAILS):
-        return None
-    return scan.count_rows()
 
 
 def _is_worth(rows: OrcDataset, filter: pc.Expression) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -202,12 +203,15 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 # --- Polars -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
+@pytest.fixture(params=["table", "table, all pushed", "reader", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
-    """A lazy frame. With "all pushed", every condition is pushed. Otherwise the default rule decides, but the files
-    of this test are too small for the estimate from a sample that the rule uses."""
-    reader, _, pushed = request.param.partition(", ")
-    monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
+    """A lazy frame, through each of the interfaces of Polars. With "all pushed", every condition is pushed. Otherwise
+    the default rule decides, but the files of this test are too small for the estimate from a sample that the rule
+    uses."""
+    interface, _, pushed = request.param.partition(", ")
+    monkeypatch.setenv("ORCIDX_POLARS_READER", interface)
+    if interface == "reader":
+        monkeypatch.setitem(sys.modules, "polars.io.scan_options._options", None)
     if pushed:
         monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 0)
         monkeypatch.setattr(polars_adapter, "PUSHED_SHARE", 1.0)

@@ -1,22 +1,21 @@
 """``orcidx.scan_polars`` returns files as a Polars LazyFrame. Polars pushes columns, predicates and row limits into it.
 
-Polars 2 reads through a ``FileReader``. Polars passes slices to the reader, and runs decoding and computation in
-parallel. Polars always applies the filter itself, too. Older versions, and ``ORCIDX_POLARS_READER=none``, use
-``register_io_source``, which expects filtered frames. In both cases a condition is pushed if indexes leave out enough
-rows, or if the condition keeps few rows (``pruning_gain``). Polars is faster at filtering by other conditions (decision
-0012)."""
+Polars 2 reads through the table and the reader of ``planned_table``. Older versions, and
+``ORCIDX_POLARS_READER=none``, use ``register_io_source``, which expects filtered frames. In both cases a condition is
+pushed if indexes leave out enough rows, or if the condition keeps few rows (``pruning_gain``). Polars is faster at
+filtering by other conditions (decision 0012)."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
+from orcidx.engines.polars.planned_table import lazy_frame
 from orcidx.engines.pruning_gain import pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
@@ -50,9 +49,10 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
     A predicate that orcidx can translate is pushed to orcidx in three cases: the indexes leave out at least half of the
     rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a store. Polars applies the
-    predicate in any case. Strings are returned as views, which Polars uses without copying. The frames have 262,144
-    rows. If a predicate was pushed, they have at most 1,048,576 rows. Give ``strings=`` and ``batch_size=`` to change
-    this. A ``limit`` raises an error; call ``head`` on the frame.
+    predicate in any case. For local files, Polars 2 also gets the number of rows and the ranges of columns, with which
+    it chooses the order of joins. Strings are returned as views, which Polars uses without copying. The frames have
+    262,144 rows. If a predicate was pushed, they have at most 1,048,576 rows. Give ``strings=`` and ``batch_size=`` to
+    change this. A ``limit`` raises an error; call ``head`` on the frame.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     Returns
     -------
     polars.LazyFrame
-        A frame that reads nothing until it is collected.
+        A frame that reads nothing until it is explained or collected.
 
     Examples
     --------
@@ -86,64 +86,10 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     if scan.row_limit is not None:
         raise Unsupported("scan_polars does not support limit=; call head() on the frame")
     refuse_unions(scan.schema, "Polars")
-    schema = pl.DataFrame(scan.schema.empty_table()).schema
+    schema = pl.DataFrame(pa.Table.from_batches([], schema=scan.schema)).schema
     source = _Source(scan, rows_at_once)
-    builder = None if os.environ.get("ORCIDX_POLARS_READER") == "none" else _builder_class()
-    if builder is None:
-        return register_io_source(source, schema=schema, is_pure=True)
-    return pl.scan_external_reader(builder(source, schema), sources=[repr(scan)], schema=dict(schema))
-
-
-@cache
-def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """Returns the class with which this version of Polars builds readers. The result is None for versions without such
-    a class."""
-    try:
-        from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
-    except ImportError:
-        return None
-
-    class Reader(FileReader):  # type: ignore[misc]
-        """All files of a scan. Polars sees them as one file."""
-
-        def __init__(self, source: _Source, schema: pl.Schema) -> None:
-            self._source = source
-            self._schema = schema
-
-        def schema(self) -> dict[str, Any]:
-            return dict(self._schema)
-
-        def n_rows_in_file(self, limit: int | None = None) -> int:
-            scan = self._source.scan
-            return (scan if limit is None else scan.limit(limit)).count_rows()
-
-        def collect_batches(
-            self,
-            *,
-            columns: Sequence[str],
-            row_index: tuple[str, int] | None,
-            pre_slice: tuple[int, int] | None,
-            filters: Sequence[Any],
-            num_pipelines: int,
-        ) -> Iterator[pl.DataFrame]:
-            # Polars requests no row index, because this reader does not declare that it supports one.
-            assert row_index is None
-            return self._source.frames(list(columns), pre_slice, [one.expr for one in filters])
-
-    class Builder(FileReaderBuilder):  # type: ignore[misc]
-        """Makes a reader for each scan of Polars."""
-
-        def __init__(self, source: _Source, schema: pl.Schema) -> None:
-            self._source = source
-            self._schema = schema
-
-        def reader_capabilities(self) -> ReaderCapabilities:
-            return ReaderCapabilities(pre_slice=True, supported_filter="partial")
-
-        def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> Reader:
-            return Reader(self._source, self._schema)
-
-    return Builder
+    lazy = None if os.environ.get("ORCIDX_POLARS_READER") == "none" else lazy_frame(source, schema)
+    return register_io_source(source, schema=schema, is_pure=True) if lazy is None else lazy
 
 
 class _Source:
@@ -177,12 +123,14 @@ class _Source:
                 if not columns:
                     yield pl.DataFrame(height=batch.num_rows)
                     continue
-                frame = _frame(batch)
+                frame = pl.DataFrame(batch)
                 yield frame if frame.columns == columns else frame.select(columns)
 
     def __call__(
         self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
         needed_columns = with_columns
         if predicate is not None and with_columns is not None:
             needed_columns = list(dict.fromkeys([*with_columns, *predicate.meta.root_names()]))
@@ -192,7 +140,7 @@ class _Source:
             scan = self._pushed(needed_columns, (), batch_size).limit(n_rows)
         with scan.to_batches() as batches:
             for batch in batches:
-                frame = _frame(batch)
+                frame = pl.DataFrame(batch)
                 if predicate is not None:
                     frame = frame.filter(predicate)
                 yield frame if with_columns is None else frame.select(with_columns)
@@ -228,14 +176,6 @@ class _Source:
         if request.where is not None and batch_size is None:
             request = request.in_large_batches(self.rows_at_once)
         return replace(self.scan, request=request)
-
-
-def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.from_arrow(batch)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema, nan: Literal["ieee", "largest"]) -> Any:
