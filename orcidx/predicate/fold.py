@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from orcidx.predicate.nodes import And, Bound, BoundLeaf, Constant, External, Leaf, Or, Predicate, all_of, any_of
 
-__all__ = ["conjuncts", "fold", "leaves", "parts", "rewritten"]
+__all__ = ["conjuncts", "fold", "is_read_by_pyarrow", "leaves", "parts", "rewritten"]
 
 T = TypeVar("T")
 Part = Leaf | BoundLeaf | Constant | External
@@ -75,6 +75,20 @@ def _leaves_below(node: Predicate | Bound) -> Iterator[Any]:
             yield one
         elif isinstance(one, External):
             yield from leaves(one.may)
+
+
+def is_read_by_pyarrow(node: Bound) -> Callable[[str], bool]:
+    """Returns a function that says for the name of a column whether an External of the predicate may read it. pyarrow
+    evaluates Externals, and expects strings and decimals in pyarrow's usual forms. All other columns may be read in
+    the form that is fastest."""
+    names: set[str] = set()
+    for one in parts(node):
+        if isinstance(one, External):
+            if one.columns is None:
+                return lambda name: True
+            stored = {name: path[0] for name, path, _ in one.nested if path}
+            names.update(stored.get(path[0], path[0]).casefold() for path in one.columns)
+    return lambda name: name.casefold() in names
 
 
 def conjuncts(node: Predicate | Bound) -> tuple[Any, ...]:

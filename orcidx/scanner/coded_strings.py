@@ -20,9 +20,8 @@ from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import is_dictionary
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan
-from orcidx.predicate import External
 from orcidx.predicate.binding import BoundPredicate
-from orcidx.predicate.fold import parts
+from orcidx.predicate.fold import is_read_by_pyarrow
 
 __all__ = ["coded_columns", "spelled_out"]
 
@@ -38,14 +37,17 @@ def coded_columns(
 ) -> frozenset[int]:
     """The ids of the predicate's columns that are read as codes. ``rows``: the number of wanted rows of the stripe.
 
-    The result is empty if the scan returns dictionaries anyway. It is also empty if pyarrow evaluates a part of the
-    predicate, because pyarrow expects strings there, not codes.
+    The result is empty if the scan returns dictionaries anyway. A column that pyarrow may read for a part of the
+    predicate is left out, because pyarrow expects strings there, not codes.
     """
-    if not ENABLED or where is None or options.strings == "dictionary":
+    if not ENABLED or where is None or not plan.texts or options.strings == "dictionary":
         return frozenset()
-    if any(isinstance(part, External) for part in parts(where.root)):
-        return frozenset()
-    return frozenset(column for column in plan.texts if _pays(stripe, column, rows))
+    is_left_out = is_read_by_pyarrow(where.root)
+    return frozenset(
+        column.id
+        for column, name in zip(plan.predicate, plan.predicate_names)
+        if column.id in plan.texts and not is_left_out(name) and _pays(stripe, column.id, rows)
+    )
 
 
 def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:

@@ -15,9 +15,8 @@ import pyarrow as pa
 from orcidx.orc import decimals
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan
-from orcidx.predicate import External
 from orcidx.predicate.binding import BoundPredicate
-from orcidx.predicate.fold import parts
+from orcidx.predicate.fold import is_read_by_pyarrow
 
 __all__ = ["narrow_columns", "widened"]
 
@@ -25,13 +24,16 @@ ENABLED = hasattr(pa, "decimal64")  # the type was added in pyarrow 19
 
 
 def narrow_columns(plan: ColumnPlan, where: BoundPredicate | None) -> frozenset[int]:
-    """The ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
-    because pyarrow expects 128 bits there."""
-    if not ENABLED or where is None:
+    """The ids of the predicate's columns that are read in 64 bits. A column that pyarrow may read for a part of the
+    predicate is left out, because pyarrow expects 128 bits there."""
+    if not ENABLED or where is None or not plan.decimals:
         return frozenset()
-    if any(isinstance(part, External) for part in parts(where.root)):
-        return frozenset()
-    return plan.decimals
+    is_left_out = is_read_by_pyarrow(where.root)
+    return frozenset(
+        column.id
+        for column, name in zip(plan.predicate, plan.predicate_names)
+        if column.id in plan.decimals and not is_left_out(name)
+    )
 
 
 def widened(

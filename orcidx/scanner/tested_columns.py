@@ -21,10 +21,9 @@ import pyarrow as pa
 from orcidx.orc.column_readers import ColumnReader
 from orcidx.orc.columns.base import Fixed
 from orcidx.orc.kinds import TypeKind
-from orcidx.predicate import External
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.compares import within
-from orcidx.predicate.fold import conjuncts, leaves, parts
+from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
 from orcidx.predicate.literals import stored_range
 from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
 from orcidx.scanner.column_group import ColumnGroup
@@ -76,8 +75,9 @@ def tested_columns(
 
     ``names``: the names of the columns in the predicate. ``returned``: for each column, whether the scan returns it.
     """
-    if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
+    if not ENABLED or where is None:
         return None
+    is_left_out = is_read_by_pyarrow(where.root)
     found: dict[str, list[BoundLeaf]] = {}
     others: set[str] = set()
     for part in conjuncts(where.root):
@@ -87,7 +87,7 @@ def tested_columns(
             others.update(leaf.path[0] for leaf in leaves(part))
     places: set[int] = set()
     for place, name in enumerate(names):
-        if name in found and name not in others and not returned[place]:
+        if name in found and name not in others and not returned[place] and not is_left_out(name):
             reader = group.readers[place]
             test = _test_of(reader, found[name])
             if isinstance(reader, Fixed) and test is not None:

@@ -83,7 +83,9 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int IN (5) AND NOT long > 3", {"int"}),
         (["id"], "int <> 5 AND long IS NOT NULL", set()),
         (["id"], "short < 5 AND wide < 5 AND real < 5 AND word < 'w3'", set()),
-        (["id"], "int + 1 < 5 AND long < 5", set()),  # pyarrow evaluates ``int + 1 < 5``, from arrays
+        (["id"], "int + 1 < 5 AND long < 5", {"long"}),  # pyarrow evaluates ``int + 1 < 5``, from arrays
+        (["id"], "int + 1 < 5 AND long < 5 AND int < 3", {"long"}),
+        (["id"], "int + 1 < 5 OR long < 5", set()),
     ],
 )
 def test_which_columns(
