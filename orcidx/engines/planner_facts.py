@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from orcidx.engines.pruning_gain import is_local
 from orcidx.orc.statistics import file_statistics
 from orcidx.scanner.aggregate_pass import COUNT_ALONE, asked_of_indexes
 from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.unit_totals import AggregatePlan, Origins, UnitTotals
@@ -33,7 +35,7 @@ COUNTED_FILES = 1000
 file takes about 0.04 ms."""
 
 RANGED_FILES = 32
-"""The maximum number of files whose statistics give ranges. For each file, a range takes about 0.1 ms."""
+"""The maximum number of files whose statistics give ranges. Each file takes 0.1 ms, and 0.03 ms for each column."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,16 @@ class ColumnRange:
     minimum: Comparable | None
     maximum: Comparable | None
     nulls: int
+
+    def __or__(self, other: ColumnRange) -> ColumnRange:
+        """The range of the rows of both."""
+        nulls = self.nulls + other.nulls
+        if self.minimum is None or self.maximum is None:
+            return replace(other, nulls=nulls)
+        if other.minimum is None or other.maximum is None:
+            return replace(self, nulls=nulls)
+        low = other.minimum if other.minimum < self.minimum else self.minimum
+        return ColumnRange(low, other.maximum if self.maximum < other.maximum else self.maximum, nulls)
 
 
 @dataclass(frozen=True)
@@ -74,28 +86,40 @@ def table_facts(scan: Scan, names: Sequence[str]) -> TableFacts:
         return TableFacts(None, {})
     if len(scan.jobs) > RANGED_FILES:
         return TableFacts(scan.count_rows() if _few_to_count(scan) else None, {})
-    plans = {
-        name: _ends_of(name, kind)
-        for name in names
-        if name != scan.request.row_numbers and _has_range(kind := scan.schema.field(name).type)
-    }
-    totals = {name: plan.totals() for name, plan in plans.items()}
-    request = replace(scan.resolved, columns=tuple((name,) for name in plans), row_numbers=None)
+    kinds = {name: scan.schema.field(name).type for name in names if name != scan.request.row_numbers}
+    kinds = {name: kind for name, kind in kinds.items() if _has_range(kind)}
+    request = replace(scan.resolved, columns=tuple((name,) for name in kinds), row_numbers=None)
     rows = 0
+    ranges: dict[str, ColumnRange] | None = None
     with FileQueue(scan.jobs, request, ScanMetrics(), open_all=True, tails_alone=True) as files:
         for file in files:
             rows += file.scan.rows.count
-            tail = file.scan.reader.tail
-            for name in list(plans):
-                units = UnitTotals(plans[name], file.scan, totals[name], Origins(), {})
-                if not units.take_whole("file statistics", tail.footer.rows, partial(file_statistics, tail)):
-                    del plans[name]
-    ranges = {}
-    for name in plans:
-        group = totals[name].group(())
-        column = group.columns[name]
-        ranges[name] = ColumnRange(column.minimum, column.maximum, group.rows - column.count)
-    return TableFacts(rows, ranges)
+            found = _ranges_of(file.scan, kinds)
+            kinds = {name: kinds[name] for name in found}
+            ranges = found if ranges is None else {name: ranges[name] | one for name, one in found.items()}
+    return TableFacts(rows, ranges or {})
+
+
+def _ranges_of(scan: FileScan, kinds: Mapping[str, pa.DataType]) -> dict[str, ColumnRange]:
+    """The ranges of one file, for the columns whose minimum and maximum its statistics prove."""
+    if not kinds:
+        return {}
+    ends = [Aggregate(f"{function} {name}", function, name) for name in kinds for function in _ENDS]
+    plan = AggregatePlan(tuple(ends), (), {name: (name,) for name in kinds}, kinds)
+    totals, tail = plan.totals(), scan.reader.tail
+    units = UnitTotals(plan, scan, totals, Origins(), {})
+    if units.take_whole("file statistics", tail.footer.rows, partial(file_statistics, tail)):
+        group = totals.group(())
+        return {
+            name: ColumnRange(column.minimum, column.maximum, group.rows - column.count)
+            for name, column in group.columns.items()
+        }
+    if len(kinds) == 1:
+        return {}
+    return {name: one for each in kinds for name, one in _ranges_of(scan, {each: kinds[each]}).items()}
+
+
+_ENDS: tuple[Literal["min", "max"], ...] = ("min", "max")
 
 
 def _few_to_count(scan: Scan) -> bool:
@@ -103,11 +127,6 @@ def _few_to_count(scan: Scan) -> bool:
     if len(jobs) > COUNTED_FILES:
         jobs = asked_of_indexes(scan.indexes, jobs, scan.resolved.counting, COUNT_ALONE, ScanMetrics()).jobs
     return len(jobs) <= COUNTED_FILES
-
-
-def _ends_of(name: str, kind: pa.DataType) -> AggregatePlan:
-    ends = Aggregate("least", "min", name), Aggregate("greatest", "max", name)
-    return AggregatePlan(ends, (), {name: (name,)}, {name: kind})
 
 
 def _has_range(kind: pa.DataType) -> bool:

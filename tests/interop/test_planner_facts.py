@@ -61,8 +61,15 @@ def test_facts_of_one_file(tmp_path: Path) -> None:
 
 
 def test_facts_of_a_directory(tmp_path: Path) -> None:
-    """The second file has other types, lacks a column, and is in another partition."""
-    other = pa.table({"id": pa.array([100, 2], pa.int32()), "small": pa.array([5, 6], pa.int8())})
+    """The second file has other types, lacks columns, and is in another partition. Its statistics do not prove the
+    range of ``price``, because they have integers."""
+    other = pa.table(
+        {
+            "id": pa.array([100, 2], pa.int32()),
+            "small": pa.array([5, 6], pa.int8()),
+            "price": pa.array([5, 6], pa.int8()),
+        }
+    )
     for year, table in ((2023, TABLE), (2024, other)):
         (tmp_path / f"year={year}").mkdir()
         orcidx.write_table(table, tmp_path / f"year={year}" / "a.orc")
@@ -72,7 +79,9 @@ def test_facts_of_a_directory(tmp_path: Path) -> None:
     assert facts.ranges["id"] == ColumnRange(-5, 100, 1)
     assert facts.ranges["small"] == ColumnRange(-128, 6, 0)
     assert facts.ranges["day"] == ColumnRange(RANGES["day"].minimum, RANGES["day"].maximum, 4)
+    assert facts.ranges["nothing"] == ColumnRange(None, None, 6)
     assert facts.ranges["year"] == ColumnRange(2023, 2024, 0)
+    assert facts.ranges.keys() == {"id", "small", "day", "nothing", "year"}
 
 
 def test_facts_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
