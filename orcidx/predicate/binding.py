@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.char_leaf import CharLeaf
+from orcidx.predicate.column_pairs import column_pair
 from orcidx.predicate.column_paths import Path, resolve_column, resolve_column_or_text
 from orcidx.predicate.decimal_digits import all_with_enough_digits
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
@@ -280,7 +281,9 @@ class _Binder:
             kinds = {field.name: field.type for field in self.computed} | {name: kind for name, _, kind in nested}
             types = [(name, kinds[name]) for name in dict.fromkeys(names)]
             expression, tried = all_with_enough_digits(expression, tried, pa.schema(types))
-        return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
+        pair = column_pair(made, node.columns) if largest is None and not tried else None
+        found = External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
+        return found if pair is None else replace(found, pair=pair)
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,10 @@ def evaluate_expression(
             arrays[one.name] = values_that_fit(values, one.kind)
         except pa.ArrowException as error:
             raise InvalidQuery(f"pyarrow cannot evaluate TRY_CAST of {one.value} to {one.kind}: {error}") from error
+    if node.pair is not None:
+        compared: npt.NDArray[np.bool_] | None = node.pair.truth(arrays[node.pair.left], arrays[node.pair.right])
+        if compared is not None:
+            return compared
     truth = _values(node.expression, arrays, rows)
     if not pa.types.is_boolean(truth.type):
         raise InvalidQuery(

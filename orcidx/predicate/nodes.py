@@ -304,7 +304,8 @@ class External(Node):
     columns whose type in the evaluation differs from their type in the file. Binding finds these columns. For each of
     them, ``nested`` has the first name, the path and the type. The path is empty if the file's structs do not have the
     field. ``tries`` says whether the expression contains TRY_CAST. Binding takes these casts out of the expression.
-    ``tried`` has the casts that were taken out, as columns of the expression.
+    ``tried`` has the casts that were taken out, as columns of the expression. ``pair`` is set if the expression only
+    compares two columns (``column_pairs``).
     """
 
     expression: Any
@@ -316,6 +317,7 @@ class External(Node):
     nested: tuple[tuple[str, tuple[str, ...], Any], ...] = ()
     tries: bool = False
     tried: tuple[Any, ...] = ()
+    pair: Any = None
 
     def __invert__(self) -> External:
         comparisons = None if self.comparisons is None else ~self.comparisons

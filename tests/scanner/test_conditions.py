@@ -18,7 +18,7 @@ import pytest
 import orcidx
 from orcidx import col
 from orcidx.orc.columns import base
-from orcidx.predicate import Leaf, Op, compiled, dictionary_answers
+from orcidx.predicate import Leaf, Op, column_pairs, compiled, dictionary_answers
 from orcidx.scanner import (
     coded_strings,
     column_group,
@@ -43,7 +43,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "tested while decoded": [(column_group, "MANY_ROWS", 1), (base, "TESTED_ROWS", 100)],
     "always codes": [(coded_strings, "ROWS_PER_ENTRY", 0)],
     "codes looked up": [(dictionary_answers, "FEW_CODE_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
-    "NumPy and pyarrow alone": [(compiled, "ENABLED", False)],
+    "NumPy and pyarrow alone": [(compiled, "ENABLED", False), (column_pairs, "ENABLED", False)],
     "small files opened": [(small_filter, "ENABLED", False)],
     "rows filtered": [(survivors, "LONG_RUNS", 0)],
     "rows taken": [(survivors, "LONG_RUNS", 1 << 40)],
