@@ -127,6 +127,19 @@ def test_polars_joins_the_small_side_first(tmp_path: Path) -> None:
     assert query.collect().item() == 1000
 
 
+def test_tables_that_look_alike_are_read_separately(tmp_path: Path) -> None:
+    """Polars reads equal scans only once. These scans have the same text, schema, number of rows and range."""
+    sources = []
+    for number, middle in enumerate((2, 5)):
+        orcidx.write_table(pa.table({"id": [1, middle, 9]}), tmp_path / f"{number}.orc")
+        sources.append((tmp_path / f"{number}.orc").read_bytes())
+    one, other = (orcidx.scan_polars(source) for source in sources)
+    assert pl.concat([one, other]).collect()["id"].to_list() == [1, 2, 9, 1, 5, 9]
+    assert one.join(other, on="id").collect()["id"].sort().to_list() == [1, 9]
+    found = pl.collect_all([each.filter(pl.col("id") > 1).select(pl.col("id").min()) for each in (one, other)])
+    assert [each.item() for each in found] == [2, 5]
+
+
 def test_facts_are_those_of_the_files_at_the_query(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     orcidx.write_table(pa.table({"id": [1, 2, 3]}), path)
