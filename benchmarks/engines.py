@@ -42,8 +42,8 @@ import orcidx
 from benchmarks import lineitem
 from benchmarks.columns import DATA
 from benchmarks.tpch import TABLES, queries
+from orcidx.engines.polars.lazy_scan import FRAME_ROWS
 from orcidx.engines.polars.planned_table import lazy_frame
-from orcidx.engines.polars.scan_polars import FRAME_ROWS
 from orcidx.scanner.scan import Scan
 
 if TYPE_CHECKING:

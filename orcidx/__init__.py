@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orcidx import paimon
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.duckdb import register_duckdb
-    from orcidx.engines.polars.scan_polars import scan_polars
+    from orcidx.engines.polars.lazy_scan import scan_polars
     from orcidx.explain.explanation import Explanation
     from orcidx.index_directory.scan_files import aggregate, read_table, scan
     from orcidx.options import ReadOptions
@@ -118,7 +118,7 @@ _HOMES = {
     "register_duckdb": ("orcidx.engines.duckdb", "register_duckdb"),
     "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
     "scan": ("orcidx.index_directory.scan_files", "scan"),
-    "scan_polars": ("orcidx.engines.polars.scan_polars", "scan_polars"),
+    "scan_polars": ("orcidx.engines.polars.lazy_scan", "scan_polars"),
     "with_secrets": ("orcidx.storage.secrets", "with_secrets"),
     "write_dataset": ("orcidx.rewriting.dataset", "write_dataset"),
     "write_table": ("orcidx.orc_writer.writer", "write_table"),

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("orcidx", "orcidx.errors", "orcidx.paimon", "orcidx.storage")
 """The public modules without orcidx.spark, which needs pyspark. ``test_reference`` checks the sections of its
 functions."""
-ENGINES = ("arrow_dataset", "duckdb", "polars.scan_polars")
+ENGINES = ("arrow_dataset", "duckdb", "polars.lazy_scan")
 OPTIONAL = {"scan_polars": "polars", "register_duckdb": "duckdb"}
 """Names whose example needs another library."""
 WITHOUT_EXAMPLE: dict[str, set[str]] = {

@@ -17,7 +17,7 @@ import orcidx
 from orcidx import CorruptFile, col
 from orcidx.engines import duckdb as duckdb_adapter
 from orcidx.engines import pruning_gain
-from orcidx.engines.polars import scan_polars as polars_adapter
+from orcidx.engines.polars import lazy_scan as polars_adapter
 from orcidx.engines.pruning_gain import pays
 from orcidx.scanner.scan import Scan
 
