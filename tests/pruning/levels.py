@@ -26,7 +26,7 @@ from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.planner import bloom_choice, dictionary_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence
-from orcidx.predicate import Leaf, Op, compiled, ranges
+from orcidx.predicate import Leaf, Op, column_pairs, compiled, ranges
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner import (
     aggregate_pass,
@@ -110,6 +110,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
+    "columns compared by NumPy": ((column_pairs, "ENABLED", False),),
     "ends of a range at once": ((ranges, "ENABLED", False),),
     "tested while decoded": ((tested_columns, "ENABLED", False),),
     "decimals in 64 bits": ((narrow_decimals, "ENABLED", False),),
