@@ -143,6 +143,11 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
         if isinstance(error, InvalidQuery):
             return 2
         return 4 if isinstance(error, OSError) else 3
+    except RuntimeError as error:
+        # Python 3.11 raises this error if an interrupt comes while a class is made, for example during an import.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return 130
+        raise
 
 
 def _in_flags(message: str) -> str:

@@ -66,6 +66,24 @@ cli.main(["probe"])
 
 with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers that interrupt")
 
+WRAPPED = """
+import click
+from orcidx import cli
+
+class Interrupted:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+
+@click.command()
+def probe():
+    type("Made", (), {"member": Interrupted()})
+    print("went on")
+
+cli._COMMANDS["probe"] = ("__main__", "probe", "")
+cli.main(["probe"])
+"""
+"""Runs a command in which an interrupt comes while a class is made. Python 3.11 raises a ``RuntimeError`` then."""
+
 
 @with_timers
 def test_interrupts_leave_nothing_at_work():
@@ -109,8 +127,9 @@ def test_the_shell_ends_at_an_interrupt(tmp_path, command):
     assert {one.name for one in tmp_path.iterdir()} <= {"many.orc", "out.orc"}
 
 
-def test_an_interrupt_in_a_callback_is_not_lost() -> None:
-    done = subprocess.run([sys.executable, "-P", "-c", LOST], capture_output=True, timeout=PATIENCE, check=False)
+@pytest.mark.parametrize("script", [LOST, WRAPPED], ids=["in a callback", "while a class is made"])
+def test_an_interrupt_is_not_lost(script: str) -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, b"Traceback" in done.stderr) == (130, b"", False), done.stderr
 
 
