@@ -7,37 +7,66 @@ it is also faster if few rows remain, because strings of the other rows are neit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from dataclasses import replace
 from functools import partial
 
-from orcidx.fetching.drive import run_value
-from orcidx.planner.request import FileJob
-from orcidx.scanner.file_queue import FileQueue
+from orcidx.fetching.drive import run, run_value
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.scan import Scan
+from orcidx.storage import Source
 
-__all__ = ["is_local", "pays"]
+__all__ = ["is_local", "is_tiny", "pays"]
 
 LARGEST_SHARE_LEFT = 0.5
 """A condition is pushed if indexes leave at most this share of the rows."""
 
 _LOCAL = ("path", "bytes")
 
+TINY_BYTES = 8192
+"""The number of bytes up to which files are tiny. Reading a file of 2 KB takes 0.3 ms, and ``pays`` takes 0.6 ms."""
+
 SAMPLED_FILES = 8
 """The number of files whose indexes are evaluated. They are spread evenly over the files of a scan."""
 
-SAMPLED_STRIPES = 2
+DECIDED_STRIPES = 2
+"""The number of stripes of a file whose indexes are evaluated. They are spread evenly over the stripes that the
+statistics of the file and its stripes do not exclude. Each stripe takes 0.2 to 1.2 ms."""
+
 SAMPLED_ROWS = 16_384
-"""The number of rows in each sampled stripe on which the condition is evaluated."""
+"""The number of rows on which the condition is evaluated. They are the first remaining rows of a stripe."""
 
 LARGE_ROWS = 500_000
-"""A sample is read only if at least this many rows remain. Reading a sample takes one to three milliseconds."""
+"""A sample is read only if at least this many rows remain. Reading a sample takes 0.5 to 2 ms."""
 
 
 def is_local(scan: Scan) -> bool:
     """Whether all files are on this machine."""
     return all(job.source.kind in _LOCAL for job in scan.jobs)
+
+
+def is_tiny(scan: Scan) -> bool:
+    """Whether all files are on this machine and together have at most ``TINY_BYTES`` bytes. Reading them takes less
+    time than ``pays``."""
+    if not is_local(scan):
+        return False
+    left = TINY_BYTES
+    for job in scan.jobs:
+        left -= _size(job.source)
+        if left < 0:
+            return False
+    return True
+
+
+def _size(source: Source) -> int:
+    if source.kind == "bytes":
+        return len(source.location)
+    try:
+        return os.stat(source.location).st_size
+    except FileNotFoundError:  # the read of the file raises the error
+        return 0
 
 
 def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = None) -> bool:
@@ -57,27 +86,33 @@ def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = No
         if len(jobs) <= LARGEST_SHARE_LEFT * len(scan.jobs):
             return True
     step = -(-len(jobs) // SAMPLED_FILES) or 1
-    total = left = 0
-    samples: list[FileJob] = []
-    with FileQueue(jobs[::step], replace(request, columns=()), metrics or ScanMetrics(), open_all=True) as files:
-        for file in files:
+    total, left = 0, 0.0
+    decided: list[tuple[OpenFile, StripeDecision]] = []
+    counting = replace(request.counting, options=request.options.override(use_threads=False)).as_table(SAMPLED_ROWS)
+    with FileQueue(jobs[::step], counting, metrics or ScanMetrics(), open_all=True) as files:
+        while (file := files.take(wait=True)) is not None:
             total += file.scan.rows.count
-            for number in file.scan.stripe_numbers():
-                rows = run_value(file.scan.decide(number), file.storage).rows
-                left += rows.may.count
-                if most_kept > 0 and rows.may.count:
-                    some = rows.may.limit(SAMPLED_ROWS).shift_into(file.scan.reader.tail.footer.rows, rows.first_row)
-                    samples.append(replace(file.scan.job, selection=some, deleted=None, row_range=None, stripes=None))
-    if left <= LARGEST_SHARE_LEFT * total:
-        return True
-    return most_kept > 0 and left * step >= LARGE_ROWS and _share_kept(scan, samples) <= most_kept
+            numbers = file.scan.stripe_numbers()
+            tried = numbers[:: -(-len(numbers) // DECIDED_STRIPES) or 1]
+            for number in tried:
+                decision: StripeDecision = run_value(file.scan.decide(number), file.storage)
+                left += decision.rows_after * len(numbers) / len(tried)
+                if decision.rows_after:
+                    decided.append((file, decision))
+        if left <= LARGEST_SHARE_LEFT * total:
+            return True
+        if most_kept == 0 or left * step < LARGE_ROWS:
+            return False
+        return _share_kept(*decided[len(decided) // 2]) <= most_kept
 
 
-def _share_kept(scan: Scan, samples: Sequence[FileJob]) -> float:
-    """Returns the share of the rows for which the condition is true. Only some of the samples are read. They are chosen
-    at regular intervals."""
-    step = -(-len(samples) // SAMPLED_STRIPES) or 1
-    tried = samples[step // 2 :: step]
-    kept = replace(scan, jobs=tried, request=replace(scan.resolved, columns=()), indexes=None, row_limit=None)
-    rows: int = sum(job.selection.count for job in tried)
-    return kept.count_rows() / max(1, rows)
+def _share_kept(file: OpenFile, decision: StripeDecision) -> float:
+    """Returns the share of the rows for which the condition is true, in a sample of the remaining rows of a stripe."""
+    may = decision.rows.may.limit(SAMPLED_ROWS)
+    rows = replace(decision.rows, may=may, must=decision.rows.must & may)
+    if rows.are_proved:
+        return 1
+    counts: list[int] = []
+    for _ in run(file.scan.read(replace(decision, rows=rows), count=counts.append), file.storage):
+        raise AssertionError("a count returned a batch")
+    return sum(counts) / may.count

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 
 import orcidx
-from orcidx import CorruptFile, col
+from orcidx import CorruptFile, StorageError, col
 from orcidx.engines import duckdb as duckdb_adapter
 from orcidx.engines import pruning_gain
 from orcidx.engines.polars import lazy_scan as polars_adapter
 from orcidx.engines.pruning_gain import pays
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.scan import Scan
 
 duckdb = pytest.importorskip("duckdb")
@@ -166,6 +167,51 @@ def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
     assert not worth(None)
     # Of so many files, ``pays`` opens only some.
     assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))
+
+
+def test_polars_filters_tiny_files(folder: Any, tmp_path: Any, monkeypatch: Any) -> None:
+    for part in range(2):
+        orcidx.write_table(pa.table({"id": [10 * part, 10 * part + 1]}), tmp_path / f"{part}.orc")
+    size = sum(each.stat().st_size for each in tmp_path.iterdir())
+    assert size < pruning_gain.TINY_BYTES
+
+    def refuse(*_: Any, **__: Any) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(polars_adapter, "pays", refuse)
+    rows = orcidx.scan_polars(tmp_path).filter(pl.col("id") == 10)
+    in_memory = orcidx.scan_polars((tmp_path / "1.orc").read_bytes()).filter(pl.col("id") == 10)
+    for each in (rows, in_memory):
+        assert pl.DataFrame({"id": [10]}).equals(each.collect())
+    monkeypatch.setattr(pruning_gain, "TINY_BYTES", size)
+    assert pruning_gain.is_tiny(orcidx.scan(tmp_path))
+    monkeypatch.setattr(pruning_gain, "TINY_BYTES", size - 1)
+    assert not pruning_gain.is_tiny(orcidx.scan(tmp_path))
+    (tmp_path / "1.orc").unlink()
+    with pytest.raises((StorageError, pl.exceptions.ComputeError), match=r"1\.orc"):
+        rows.collect()
+
+
+def test_few_stripes_are_decided(tmp_path: Any, monkeypatch: Any) -> None:
+    rows = pa.table({"id": np.arange(40_000), "text": [f"v{i % 13}" for i in range(40_000)]})
+    orcidx.write_table(rows, tmp_path / "a.orc", stripe_size=4096)
+    with orcidx.open(tmp_path / "a.orc") as opened:
+        assert len(opened.stripes) > 30
+    decided: list[int] = []
+    decide = FileScan.decide
+
+    def counted(scan: FileScan, stripe: int) -> Any:
+        decided.append(stripe)
+        return decide(scan, stripe)
+
+    monkeypatch.setattr(FileScan, "decide", counted)
+    monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 40_000)
+    assert pays(orcidx.scan(tmp_path / "a.orc", where="text = 'v3'"), most_kept=0.25)
+    assert 0 < len(decided) <= pruning_gain.DECIDED_STRIPES
+    decided.clear()
+    assert pays(orcidx.scan(tmp_path / "a.orc", where="id < 19000"))
+    assert len(decided) <= pruning_gain.DECIDED_STRIPES
+    assert not pays(orcidx.scan(tmp_path / "a.orc", where="id < 26000"))
 
 
 def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monkeypatch: Any) -> None:

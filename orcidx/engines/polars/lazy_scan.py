@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import pyarrow as pa
 
 from orcidx.engines.polars.planned_table import lazy_frame
-from orcidx.engines.pruning_gain import pays
+from orcidx.engines.pruning_gain import is_tiny, pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
 from orcidx.index_directory.scan_files import scan as scan_files
@@ -152,7 +152,7 @@ class _Source:
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
         carried = (_carried(each, schema, request.options.nan) for each in filters)
-        if pushed := [one for one in carried if one != Constant(True)]:
+        if filters and not is_tiny(self.scan) and (pushed := [one for one in carried if one != Constant(True)]):
             pruning = all_of(*pushed)
             if pays(replace(self.scan, request=replace(request, where=pruning)), most_kept=PUSHED_SHARE):
                 where = pruning if where is None else all_of(where, pruning)
