@@ -76,7 +76,7 @@ class DictionaryAnswer:
         result: BoolArray | None = None
         for start, stop in self._runs:
             inside = _within(codes, start, stop, len(self._matches))
-            result = inside if result is None else result | inside
+            result = inside if result is None else np.logical_or(result, inside, out=result)
         return np.zeros(len(codes), np.bool_) if result is None else result
 
 
@@ -90,5 +90,5 @@ def _within(codes: Codes, start: int, stop: int, entries: int) -> BoolArray:
     before = None if stop == entries else compared(np.less, codes, kind(stop))
     if after is None:
         return np.ones(len(codes), np.bool_) if before is None else before
-    both: BoolArray = after if before is None else after & before
+    both: BoolArray = after if before is None else np.logical_and(after, before, out=after)
     return both

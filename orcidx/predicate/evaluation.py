@@ -49,8 +49,10 @@ def evaluate_predicate(
     batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     if isinstance(root, BoundLeaf):
-        return _leaf_truth(root, columns)
-    return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
+        found = _leaf_truth(root, columns)
+    else:
+        found = fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
+    return found if found.ndim else np.full(columns.rows, found)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
@@ -115,10 +117,16 @@ def _decoded(array: pa.Array) -> pa.Array:
     return array
 
 
+# If a part has the same result for all rows, its result is an array without dimensions. No mask is made for it.
+
+
 def _all_true(truths: Iterator[BoolArray]) -> BoolArray:
     result: BoolArray = next(truths)
     joined: BoolArray | None = None
     while result.any() and (truth := next(truths, None)) is not None:
+        if not (result.ndim and truth.ndim):
+            result = (result if truth else truth) if result.ndim else truth
+            continue
         joined = new_mask(len(truth)) if joined is None else joined
         result = np.logical_and(result, truth, out=joined)
     return result
@@ -128,6 +136,9 @@ def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
     result: BoolArray = next(truths)
     joined: BoolArray | None = None
     while not result.all() and (truth := next(truths, None)) is not None:
+        if not (result.ndim and truth.ndim):
+            result = (truth if truth else result) if result.ndim else truth
+            continue
         joined = new_mask(len(truth)) if joined is None else joined
         result = np.logical_or(result, truth, out=joined)
     return result
@@ -139,7 +150,7 @@ def _truth(node: Part | BothEnds, columns: _Columns) -> BoolArray:
     if isinstance(node, BothEnds):
         return _range_truth(node, columns)
     if isinstance(node, Constant):
-        return np.full(columns.rows, node.value is True)
+        return np.asarray(node.value is True)
     if isinstance(node, External):
         return evaluate_expression(node, columns.batch, columns.schema)
     raise InvalidQuery(f"{node!r} is not bound")
@@ -166,7 +177,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
     array, valid = columns.get(leaf.path)
     if leaf.op is Op.IS_NULL:
         if valid is None:
-            return np.full(columns.rows, leaf.negated)
+            return np.asarray(leaf.negated)
         return valid.copy() if leaf.negated else ~valid
     matches = _matches(leaf, array, columns.answers)
     if leaf.op is Op.EQ_NULL_SAFE:
@@ -248,7 +259,7 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
         result = compared(np.greater_equal, values, values.dtype.type(low))
     if high is not None and high < largest:
         below = compared(np.less_equal, values, values.dtype.type(high))
-        result = below if result is None else result & below
+        result = below if result is None else np.logical_and(result, below, out=result)
     return np.ones(len(values), np.bool_) if result is None else result
 
 
@@ -265,7 +276,7 @@ def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
     result: BoolArray | None = None
     for point in points:
         equal = compared(np.equal, values, values.dtype.type(point))
-        result = equal if result is None else result | equal
+        result = equal if result is None else np.logical_or(result, equal, out=result)
     return np.zeros(len(values), np.bool_) if result is None else result
 
 
