@@ -29,6 +29,8 @@ import orcidx
 
 LEVELS = (
     "compiled leaves",
+    "columns compared by NumPy",
+    "tested while decoded",
     "ends of a range at once",
     "decimals in 64 bits",
     "rows kept in one pass",
@@ -81,7 +83,9 @@ def arrays(rng: Rng, rows: int) -> Iterator[tuple[str, pa.Array]]:
     yield "i8", pa.array((some() % 100).astype(np.int8))
     yield "i32", pa.array((some() % (1 << 31)).astype(np.int32))
     yield "i64", pa.array(some())
+    yield "other", pa.array(some())
     yield "day", day
+    yield "later", pc.add(day.cast(pa.int32()), pa.array((some() % 5).astype(np.int32))).cast(pa.date32())
     yield "instant", pa.array(some() % (1 << 40)).cast(pa.timestamp("us"))
     yield "money", pa.array(some() % 10**10).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2))
     yield (
@@ -175,22 +179,30 @@ COMPARED: tuple[Callable[[Any, Any], Any], ...] = (
 )
 
 
+PAIRS = (("i64", "other"), ("other", "i64"), ("later", "day"), ("day", "later"), ("i32", "i64"), ("f64", "f32"))
+"""Pairs of columns that are compared with each other."""
+
+
 def leaf(rng: Rng, table: pa.Table) -> Pair:
+    if rng.random() < 0.1:
+        one, other = PAIRS[int(rng.integers(len(PAIRS)))]
+        compare = COMPARED[int(rng.integers(len(COMPARED)))]
+        return compare(orcidx.col(one), orcidx.col(other)), compare(pc.field(one), pc.field(other))
     name = str(rng.choice(table.column_names))
     column, mine, theirs = table.column(name), orcidx.col(name), pc.field(name)
-    one = literal(rng, column)
-    if not one.is_valid or rng.random() < 0.05:
+    value = literal(rng, column)
+    if not value.is_valid or rng.random() < 0.05:
         return mine.is_null(), theirs.is_null()
     kind = int(rng.integers(10))
     if kind == 0 and name == "word":
-        start = one.as_py()[: int(rng.integers(0, 4))]
+        start = value.as_py()[: int(rng.integers(0, 4))]
         return mine.starts_with(start), pc.starts_with(theirs, start)
     if kind == 1 and name == "word":
-        part = one.as_py()[1:3]
+        part = value.as_py()[1:3]
         return mine.like(f"%{part}%"), pc.match_substring(theirs, part)
     if kind <= 3:
         other = literal(rng, column)
-        low, high = sorted((one.as_py(), other.as_py()))
+        low, high = sorted((value.as_py(), other.as_py()))
         last = theirs <= pa.scalar(high, column.type)
         if kind == 2:
             return mine.between(low, high), (theirs >= pa.scalar(low, column.type)) & last
@@ -202,7 +214,7 @@ def leaf(rng: Rng, table: pa.Table) -> Pair:
             found = found | (theirs == key)
         return mine.isin([key.as_py() for key in keys]), found
     compare = COMPARED[int(rng.integers(len(COMPARED)))]
-    return compare(mine, one.as_py()), compare(theirs, one)
+    return compare(mine, value.as_py()), compare(theirs, value)
 
 
 def predicate(rng: Rng, table: pa.Table, depth: int) -> Pair:
