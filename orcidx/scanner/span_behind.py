@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orcidx.errors import OrcidxError
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.scanner.column_group import ColumnGroup
@@ -88,21 +89,27 @@ class SpanBatches:
 
     def of(self, found: Survivors) -> Iterator[pa.RecordBatch]:
         """Yields the matching rows as one batch. If the other columns have too many bytes for one batch, yields several
-        batches."""
+        batches. If the other columns of several batches cannot be read, yields the batches before the error."""
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.first_row)
             return
-        others = self.others
+        others, failed = self.others, None
         if others.width.fits(others.group, found.rows):
             try:
                 rest = others.read(found)
             except BatchTooLarge:
                 others.width.was_too_large(self.spans)
+            except OrcidxError as error:
+                if not others.width.is_divisible(found.stop - found.start):
+                    raise
+                failed = error
             else:
                 yield as_batch(self.columns, found, rest, self.first_row)
                 return
         for half in found.halves():
             yield from self.of(half)
+        if failed is not None:  # the halves begin with a seek, which may pass over the damaged bytes
+            raise failed
 
 
 @dataclass

@@ -44,17 +44,19 @@ class SpanPlan:
     wanted rows.
 
     ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times the
-    limit of the span before it.
+    limit of the span before it. ``early``: another limit of the first span, which also applies if the scan reads the
+    bytes of all columns together. It is doubled for each later span.
     """
 
-    def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int) -> None:
+    def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int, early: int) -> None:
         self._rows = rows
         self._runs: list[list[int]] = alive.runs().tolist()
         self._most = most
+        self._early = early
         self._run = 0
         self._row = self._runs[0][0] if self._runs else 0
         self._planned: deque[RowSpan] = deque()
-        self._before: deque[tuple[int, int, int]] = deque()
+        self._before: deque[tuple[int, int, int, int]] = deque()
         self.taken = 0
         """The number of spans that were read."""
 
@@ -63,7 +65,7 @@ class SpanPlan:
         have at most ``rows`` rows."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
-            self._cut(rows if dense else min(rows, self._most))
+            self._cut(min(rows, self._early) if dense else min(rows, self._early, self._most))
         return list(self._planned)
 
     def take(self) -> RowSpan:
@@ -75,15 +77,16 @@ class SpanPlan:
     def drop(self) -> None:
         """Drops the planned spans, because rows are larger than expected."""
         if self._before:
-            self._run, self._row, self._most = self._before[0]
+            self._run, self._row, self._most, self._early = self._before[0]
         self._planned.clear()
         self._before.clear()
 
     def _cut(self, rows: int) -> None:
-        before = self._run, self._row, self._most
+        before = self._run, self._row, self._most, self._early
         last = self._runs[self._run][1]
         start, stop = self._row, min(last, self._row + rows)
         self._most *= GROWTH_FACTOR
+        self._early *= 2
         self._row = stop
         if stop == last:
             self._run += 1

@@ -178,7 +178,7 @@ def scan_stripe(
     most = options.batch_size
     if tests.tests:
         most = FIRST_OF_ALL_ROWS if caller.takes_all and None not in columns.widths else FIRST_ROWS
-    spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most)
+    spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most, early=options.batch_size)
     others = OtherColumns(groups.rest, groups.width, ahead, alone=not groups.first.columns)
     reader = StripeReader(
         rows,

@@ -35,6 +35,7 @@ LEVELS = (
     "decimals in 64 bits",
     "rows kept in one pass",
     "codes of dictionaries",
+    "several batches at once",
     "proved rows",
     "small files filtered",
     "row-group statistics",

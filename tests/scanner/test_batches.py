@@ -1,7 +1,9 @@
 """Joining and cutting batches."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +13,10 @@ from hypothesis import strategies as st
 from orc_messages import type_message
 
 import orcidx
+from orcidx.errors import CorruptFile
+from orcidx.scanner import row_width
 from orcidx.scanner.batches import join_batches
+from orcidx.scanner.column_cursor import ColumnCursor
 
 
 def batch(start: int, rows: int) -> pa.RecordBatch:
@@ -87,3 +92,67 @@ def test_a_table_without_columns_has_the_rows_that_match() -> None:
         table = one.to_table()
         assert (table.num_rows, table.num_columns, table.schema) == (rows, 0, one.schema)
         assert sum(batch.num_rows for batch in one) == rows
+
+
+def spans_of(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[int], list[pa.RecordBatch]]:
+    """The numbers of rows that are read at once, and the batches."""
+    spans = []
+    read = ColumnCursor.read
+
+    def counted(cursor: ColumnCursor, start: int, rows: int, *arguments: Any) -> pa.Array:
+        spans.append(rows)
+        return read(cursor, start, rows, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ColumnCursor, "read", counted)
+        batches = list(orcidx.scan(path, use_threads=False, **options))
+    return spans, batches
+
+
+def test_several_batches_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"x": pa.array(range(400_000), pa.int64())})
+    path = tmp_path / "a.orc"
+    orcidx.write_table(table, path)
+    spans, batches = spans_of(path, monkeypatch, batch_size=10_000)
+    assert spans == [10_000, 20_000, 40_000, 80_000, 160_000, 90_000]
+    assert [one.num_rows for one in batches] == [10_000] * 40
+    assert pa.Table.from_batches(batches).equals(table)
+    monkeypatch.setattr(row_width, "SPAN_BYTES", 8 * 30_000)
+    spans, others = spans_of(path, monkeypatch, batch_size=10_000)
+    assert spans == [10_000, 20_000, *[30_000] * 12, 10_000]
+    assert others == batches
+    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
+    spans, others = spans_of(path, monkeypatch, batch_size=10_000)
+    assert spans == [10_000] * 40
+    assert others == batches
+
+
+def test_a_batch_is_not_larger_than_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"x": pa.array(range(100_000), pa.int64())}), path)
+    spans, batches = spans_of(path, monkeypatch, batch_size=10_000, batch_bytes=80_000)
+    assert max(spans) == 7500
+    assert max(one.nbytes for one in batches) <= 80_000
+    spans, _ = spans_of(path, monkeypatch, batch_size=10_000, batch_bytes=320_000)
+    assert max(spans) == 30_000
+
+
+def count_into(found: list[int], batches: Iterable[pa.RecordBatch]) -> None:
+    for batch in batches:
+        found.append(batch.num_rows)
+
+
+def test_batches_before_damage_are_returned(tmp_path: Path) -> None:
+    """Row 70,000 is damaged. The batches before it are returned, although they are read together with it."""
+    path = tmp_path / "a.orc"
+    numbers = [(row * 7919) % 100_003 + (1 << 30) for row in range(100_000)]
+    orcidx.write_table(pa.table({"x": [str(one) for one in numbers]}), path, compression="uncompressed")
+    stored = bytearray(path.read_bytes())
+    text = str(numbers[70_000]).encode()
+    assert stored.count(text) == 1
+    stored[stored.index(text)] = 0xFF
+    path.write_bytes(stored)
+    found: list[int] = []
+    with pytest.raises(CorruptFile, match="UTF-8"):
+        count_into(found, orcidx.scan(path, batch_size=10_000))
+    assert 60_000 < sum(found) <= 70_000

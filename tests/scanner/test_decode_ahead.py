@@ -19,7 +19,7 @@ import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.planner import data_fetches
-from orcidx.scanner import column_group, decode_ahead, decode_pool, small_stripes
+from orcidx.scanner import column_group, decode_ahead, decode_pool, row_width, small_stripes
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.storage import local, open_reader
@@ -129,6 +129,7 @@ def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatc
 def test_a_caller_who_takes_his_time_with_a_column_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the caller is slow, other threads begin the next spans. When the caller needs these spans, it uses their
     results."""
+    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     with orcidx.open(path) as file:
@@ -217,6 +218,7 @@ class Begun:
 
 
 def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     with orcidx.open(path) as file:
@@ -232,6 +234,7 @@ def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkey
 
 
 def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     outcome(path, 2, batch_size=50, ahead_bytes=30_000)
@@ -279,11 +282,12 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
     raises the error of ``text``, although ``key`` is the first column."""
     read = ColumnCursor.read
 
-    def failing(cursor: ColumnCursor, start: int, *arguments: Any) -> pa.Array:
+    def failing(cursor: ColumnCursor, start: int, rows: int, *arguments: Any) -> pa.Array:
         name = cursor._reader.node.dotted
-        if (name, start) in (("key", 500), ("text", 400), ("list", 400)):
+        row = {"key": 500, "text": 400, "list": 400}.get(name, -1)
+        if start <= row < start + rows:
             raise CorruptFile("made up", column=name)
-        return read(cursor, start, *arguments)
+        return read(cursor, start, rows, *arguments)
 
     monkeypatch.setattr(ColumnCursor, "read", failing)
     batches, failed, _ = same_for_all(path, batch_size=100)
