@@ -30,6 +30,9 @@ class RowWidth:
     computed for each column group."""
 
     options: ReadOptions
+    takes_all: bool = False
+    """Whether all rows of the stripe are returned. Only then several batches are read at once. Otherwise a large read
+    could decode row groups without any returned row."""
     share: float = 0.75
     """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ in size, and a read
     that is too large must be repeated."""
@@ -52,8 +55,8 @@ class RowWidth:
         for rows, seen in self.seen.values():
             size += seen / rows
         fitting = self.options.batch_bytes * self.share / max(size, 1e-9)
-        if fitting < most:
-            return max(1, int(fitting))
+        if fitting < most or not self.takes_all:
+            return max(1, min(most, int(fitting)))
         return most * max(1, int(min(fitting, SPAN_BYTES / max(size, 1e-9), SPAN_ROWS) / most))
 
     def is_divisible(self, rows: int) -> bool:

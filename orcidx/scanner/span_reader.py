@@ -12,7 +12,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from orcidx.errors import OrcidxError
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
@@ -61,7 +60,7 @@ class StripeGroups:
             self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
-        self.width = RowWidth(options)
+        self.width = RowWidth(options, takes_all=where is None and rows.may.is_all)
         self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
 
 
@@ -100,26 +99,17 @@ class SpanReader:
             ahead.expect(columns, planned, sum(sizes))
 
     def matching(self, start: int, stop: int) -> Iterator[Survivors]:
-        """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately. The
-        same is done if a span of several batches cannot be read, and then the error is raised."""
-        width, failed = self.groups.width, None
+        """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately."""
         try:
             found = self._read(start, stop)
         except BatchTooLarge:
-            width.was_too_large(self.spans)
-        except OrcidxError as error:
-            if not width.is_divisible(stop - start):
-                raise
-            failed = error
-        else:
-            if found is not None:
-                yield found
+            self.groups.width.was_too_large(self.spans)
+            middle = (start + stop) // 2
+            yield from self.matching(start, middle)
+            yield from self.matching(middle, stop)
             return
-        middle = (start + stop) // 2
-        yield from self.matching(start, middle)
-        yield from self.matching(middle, stop)
-        if failed is not None:  # the halves begin with a seek, which may pass over the damaged bytes
-            raise failed
+        if found is not None:
+            yield found
 
     def _read(self, start: int, stop: int) -> Survivors | None:
         """Decodes the predicate's columns over a span and finds the matching rows."""
