@@ -17,10 +17,12 @@ __all__ = ["RowWidth"]
 
 
 SPAN_ROWS = 1 << 18
+SPAN_ROWS_ALONE = 1 << 16
 SPAN_BYTES = 12 << 20
 """Several batches are read at once if together they have at most this many rows and bytes. Each read makes some calls
-of Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. With 16 MiB, the scan of one
-stripe of 509 MiB takes 93 MiB of memory instead of 61 (decision 0060)."""
+of Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. Without threads, the limit is
+``SPAN_ROWS_ALONE``, because larger arrays do not fit into the level 2 cache. With 16 MiB, the scan of one stripe of
+509 MiB takes 93 MiB of memory instead of 61 (decision 0060)."""
 
 
 @dataclass
@@ -57,12 +59,8 @@ class RowWidth:
         fitting = self.options.batch_bytes * self.share / max(size, 1e-9)
         if fitting < most or not self.takes_all:
             return max(1, min(most, int(fitting)))
-        return most * max(1, int(min(fitting, SPAN_BYTES / max(size, 1e-9), SPAN_ROWS) / most))
-
-    def is_divisible(self, rows: int) -> bool:
-        """Whether this many rows that were read at once are more than one batch. If such a read fails, its halves are
-        read separately, so that the batches before the failure are returned."""
-        return rows > self.options.batch_size
+        rows = SPAN_ROWS if self.options.use_threads else min(SPAN_ROWS, SPAN_ROWS_ALONE)
+        return most * max(1, int(min(fitting, SPAN_BYTES / max(size, 1e-9), rows) / most))
 
     def row_bytes(self, group: ColumnGroup) -> float | None:
         """The average number of bytes of a row so far."""

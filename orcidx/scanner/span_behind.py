@@ -89,26 +89,27 @@ class SpanBatches:
 
     def of(self, found: Survivors) -> Iterator[pa.RecordBatch]:
         """Yields the matching rows as one batch. If the other columns have too many bytes for one batch, yields several
-        batches. If the other columns of several batches cannot be read, yields the batches before the error."""
+        batches. If the other columns of several batches cannot be read at once, they are read one batch at a time, so
+        that the batches before an error are returned."""
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.first_row)
             return
-        others, failed = self.others, None
+        others, failed, size = self.others, None, self.others.width.options.batch_size
         if others.width.fits(others.group, found.rows):
             try:
                 rest = others.read(found)
             except BatchTooLarge:
                 others.width.was_too_large(self.spans)
             except OrcidxError as error:
-                if not others.width.is_divisible(found.stop - found.start):
+                if found.stop - found.start <= size:
                     raise
                 failed = error
             else:
                 yield as_batch(self.columns, found, rest, self.first_row)
                 return
-        for half in found.halves():
-            yield from self.of(half)
-        if failed is not None:  # the halves begin with a seek, which may pass over the damaged bytes
+        for part in found.parts(size):
+            yield from self.of(part)
+        if failed is not None:  # the parts begin with a seek, which may pass over the damaged bytes
             raise failed
 
 

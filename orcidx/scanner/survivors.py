@@ -58,8 +58,15 @@ class Survivors:
             return None
         return self.start + first, self.kept.narrowed()
 
-    def halves(self) -> Iterator[Survivors]:
-        """The halves of the span. A half without rows is left out."""
+    def parts(self, rows: int) -> Iterator[Survivors]:
+        """Parts of the span, which are read separately. If all rows match, and the span has more than ``rows`` rows,
+        each part has at most ``rows`` rows. Otherwise the parts are halves. A half without rows is left out."""
+        if self.kept is None and self.stop - self.start > rows:
+            for start in range(self.start, self.stop, rows):
+                stop = min(start + rows, self.stop)
+                arrays = [None if one is None else one.slice(start - self.start, stop - start) for one in self.arrays]
+                yield Survivors(start, stop, None, arrays, stop - start)
+            return
         middle = (self.stop - self.start) // 2
         mask = None if self.kept is None else self.kept.mask
         before = middle if mask is None else int(np.count_nonzero(mask[:middle]))

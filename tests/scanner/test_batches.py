@@ -105,7 +105,7 @@ def spans_of(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tup
 
     with monkeypatch.context() as patch:
         patch.setattr(ColumnCursor, "read", counted)
-        batches = list(orcidx.scan(path, use_threads=False, **options))
+        batches = list(orcidx.scan(path, **options))
     return spans, batches
 
 
@@ -113,7 +113,10 @@ def test_several_batches_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     table = pa.table({"x": pa.array(range(400_000), pa.int64())})
     path = tmp_path / "a.orc"
     orcidx.write_table(table, path)
+    spans, others = spans_of(path, monkeypatch, batch_size=10_000, use_threads=False)
+    assert spans == [10_000, 20_000, 40_000, *[60_000] * 5, 30_000]
     spans, batches = spans_of(path, monkeypatch, batch_size=10_000)
+    assert others == batches
     assert spans == [10_000, 20_000, 40_000, 80_000, 160_000, 90_000]
     assert [one.num_rows for one in batches] == [10_000] * 40
     assert pa.Table.from_batches(batches).equals(table)
@@ -152,7 +155,11 @@ def test_batches_before_damage_are_returned(tmp_path: Path) -> None:
     assert stored.count(text) == 1
     stored[stored.index(text)] = 0xFF
     path.write_bytes(stored)
-    found: list[int] = []
-    with pytest.raises(CorruptFile, match="UTF-8"):
-        count_into(found, orcidx.scan(path, batch_size=10_000))
-    assert 60_000 < sum(found) <= 70_000
+    returned = []
+    for use_threads in (False, True):
+        found: list[int] = []
+        with pytest.raises(CorruptFile, match="UTF-8"):
+            count_into(found, orcidx.scan(path, batch_size=10_000, use_threads=use_threads))
+        assert 60_000 < sum(found) <= 70_000
+        returned.append(found)
+    assert returned[0] == returned[1]
