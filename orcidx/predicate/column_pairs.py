@@ -7,7 +7,6 @@ Some tests set ``ENABLED`` to False. pyarrow then compares the columns, with the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.predicate.comparisons import Comparisons
-from orcidx.predicate.masks import new_mask
+from orcidx.predicate.masks import bit_values, new_mask, stored_values
 from orcidx.predicate.nodes import Op
 
 __all__ = ["ColumnPair", "column_pair"]
@@ -39,10 +38,10 @@ class ColumnPair:
         if not ENABLED or left.type != right.type or not _is_whole(left.type):
             return None
         found = new_mask(len(left))
-        _COMPARED[self.op](_stored(left), _stored(right), out=found)
+        _COMPARED[self.op](stored_values(left), stored_values(right), out=found)
         for array in (left, right):
             if array.null_count:
-                found &= array.is_valid().to_numpy(zero_copy_only=False)
+                found &= bit_values(array.is_valid())
         return found
 
 
@@ -64,13 +63,3 @@ def column_pair(comparisons: Comparisons | None, columns: tuple[tuple[str, ...],
 def _is_whole(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_integer(kind) or types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind))
-
-
-def _stored(array: pa.Array) -> npt.NDArray[Any]:
-    """The values of a column as a NumPy view. The values at null rows are undefined."""
-    width = array.type.bit_width // 8
-    dtype = np.dtype(f"{'u' if pa.types.is_unsigned_integer(array.type) else 'i'}{width}")
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * width)

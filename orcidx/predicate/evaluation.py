@@ -25,7 +25,7 @@ from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_parts, like_regex
 from orcidx.predicate.literals import stored_range
-from orcidx.predicate.masks import compared, new_mask
+from orcidx.predicate.masks import bit_values, compared, new_mask, stored_values
 from orcidx.predicate.nodes import EQUALITIES, Bound, BoundLeaf, Constant, Domain, External, Op
 from orcidx.predicate.ranges import BothEnds
 
@@ -82,7 +82,7 @@ class _Columns:
             array = self._fetch(path) if index < 0 else self.batch.column(index)
             if isinstance(array, _LAYOUTS):
                 array = _decoded(array)
-            found = self._arrays[path] = array, None if array.null_count == 0 else _bits(array.is_valid())
+            found = self._arrays[path] = array, None if array.null_count == 0 else bit_values(array.is_valid())
         return found
 
     def _fetch(self, path: tuple[str, ...]) -> pa.Array:
@@ -196,47 +196,10 @@ def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> Bo
         if not len(entries):
             return np.zeros(len(array), np.bool_)
         answer = answers.of(leaf, entries, lambda: _matches(leaf, _decoded(entries), answers))
-        return answer.at(_fixed(array.indices), None if array.null_count == 0 else _bits(array.is_valid()))
+        return answer.at(stored_values(array.indices), None if array.null_count == 0 else bit_values(array.is_valid()))
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.bool_)
     return _BY_DOMAIN[leaf.domain](leaf, array)
-
-
-# ---------------------------------------------------------------------- reading arrays
-
-
-def _bits(array: pa.BooleanArray) -> BoolArray:
-    """The values of a boolean array. The values at null rows are undefined."""
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), np.bool_)
-    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
-    bits = np.unpackbits(np.frombuffer(data, np.uint8)[first:last], bitorder="little")
-    start = array.offset - first * 8
-    return bits[start : start + len(array)].view(np.bool_)
-
-
-_DTYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]], ...] = (
-    (pa.types.is_signed_integer, lambda kind: f"i{kind.bit_width // 8}"),
-    (pa.types.is_unsigned_integer, lambda kind: f"u{kind.bit_width // 8}"),
-    (pa.types.is_floating, lambda kind: f"f{kind.bit_width // 8}"),
-    (pa.types.is_temporal, lambda kind: f"i{kind.bit_width // 8}"),
-    (pa.types.is_decimal, lambda kind: f"i{kind.bit_width // 8}"),
-)
-
-
-def _fixed(array: pa.Array) -> Any:
-    """The values of a fixed-width array as a NumPy view. The values at null rows are undefined."""
-    dtype = _dtype_of(array.type)
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
-
-
-@functools.lru_cache(64)
-def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
-    return np.dtype(next(name(kind) for belongs, name in _DTYPES if belongs(kind)))
 
 
 # ---------------------------------------------------------------------- integers, dates, times, decimals
@@ -288,7 +251,7 @@ def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
     """For each stored integer of an array, whether it is one of the points or in the range."""
     if not pa.types.is_decimal(array.type) or array.type.bit_width < 128:
-        values = _fixed(array)
+        values = stored_values(array)
         if pa.types.is_date64(array.type):
             values = values // 86_400_000
         return _match_integers(values, points, low, high)
@@ -340,7 +303,7 @@ def _wide_points(least: Any, most: Any, points: list[int]) -> BoolArray:
 
 
 def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
-    values: npt.NDArray[np.float64] = _fixed(array).astype(np.float64, copy=False)
+    values: npt.NDArray[np.float64] = stored_values(array).astype(np.float64, copy=False)
     return values
 
 
@@ -379,7 +342,7 @@ def _compare(leaf: BoundLeaf, values: Any) -> Any:
 
 
 def _match_bool(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    values = _bits(array)
+    values = bit_values(array)
     if leaf.op in EQUALITIES:
         return _any_equal(values, leaf.literals)
     result: BoolArray = _compare(leaf, values)
@@ -420,7 +383,7 @@ def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
         found = _like(leaf, values)
     else:
         found = _SUBSTRINGS[op](values, pattern=leaf.literals[0])
-    return _bits(found)
+    return bit_values(found)
 
 
 def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
