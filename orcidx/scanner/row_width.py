@@ -16,13 +16,19 @@ from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 __all__ = ["RowWidth"]
 
 
+ENABLED = True
+"""Whether several batches are read at once. Some tests set it to False. The batches are then the same."""
+
 SPAN_ROWS = 1 << 18
 SPAN_ROWS_ALONE = 1 << 16
-SPAN_BYTES = 12 << 20
-"""Several batches are read at once if together they have at most this many rows and bytes. Each read makes some calls
-of Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. Without threads, the limit is
-``SPAN_ROWS_ALONE``, because larger arrays do not fit into the level 2 cache. With 16 MiB, the scan of one stripe of
-509 MiB takes 93 MiB of memory instead of 61 (decision 0060)."""
+"""Several batches are read at once if together they have at most ``SPAN_ROWS`` rows. Each read makes some calls of
+Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. Without threads, the limit is
+``SPAN_ROWS_ALONE``, because larger arrays do not fit into the level 2 cache (decision 0060)."""
+
+READS_IN_MEMORY = 6
+"""Several batches are read at once only if ``ahead_bytes`` has memory for this many such reads. A span that is decoded
+ahead reserves twice its bytes, so threads can decode three of these spans ahead. With 4 instead of 6, the scan of one
+stripe of 509 MiB takes 93 MiB of memory instead of 61 (decision 0060)."""
 
 
 @dataclass
@@ -32,7 +38,7 @@ class RowWidth:
     computed for each column group."""
 
     options: ReadOptions
-    takes_all: bool = False
+    whole: bool = False
     """Whether all rows of the stripe are returned. Only then several batches are read at once. Otherwise a large read
     could decode row groups without any returned row."""
     share: float = 0.75
@@ -50,17 +56,15 @@ class RowWidth:
 
     def next_rows(self) -> int:
         """The number of rows that are read at once. They fit into a batch, or are the rows of several whole batches."""
-        most = self.options.batch_size
+        options, most = self.options, self.options.batch_size
         if not self.seen:
             return min(FIRST_ROWS, most)
-        size = 0.0
-        for rows, seen in self.seen.values():
-            size += seen / rows
-        fitting = self.options.batch_bytes * self.share / max(size, 1e-9)
-        if fitting < most or not self.takes_all:
+        size = sum(seen / rows for rows, seen in self.seen.values()) or 1e-9  # rows may have no bytes
+        fitting = options.batch_bytes * self.share / size
+        if fitting < most or not (ENABLED and self.whole):
             return max(1, min(most, int(fitting)))
-        rows = SPAN_ROWS if self.options.use_threads else min(SPAN_ROWS, SPAN_ROWS_ALONE)
-        return most * max(1, int(min(fitting, SPAN_BYTES / max(size, 1e-9), rows) / most))
+        fitting = min(fitting, options.ahead_bytes / READS_IN_MEMORY / size)
+        return most * max(1, int(min(fitting, SPAN_ROWS if options.use_threads else SPAN_ROWS_ALONE)) // most)
 
     def row_bytes(self, group: ColumnGroup) -> float | None:
         """The average number of bytes of a row so far."""

@@ -94,22 +94,24 @@ class SpanBatches:
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.first_row)
             return
-        others, failed, size = self.others, None, self.others.width.options.batch_size
+        others, batch_size = self.others, self.others.width.options.batch_size
+        failed: OrcidxError | None = None
         if others.width.fits(others.group, found.rows):
             try:
                 rest = others.read(found)
             except BatchTooLarge:
                 others.width.was_too_large(self.spans)
             except OrcidxError as error:
-                if found.stop - found.start <= size:
+                if found.stop - found.start <= batch_size:
                     raise
+                others.group.rewind()
                 failed = error
             else:
                 yield as_batch(self.columns, found, rest, self.first_row)
                 return
-        for part in found.parts(size):
+        for part in found.parts(batch_size):
             yield from self.of(part)
-        if failed is not None:  # the parts begin with a seek, which may pass over the damaged bytes
+        if failed is not None:  # no batch failed again, but the error must not be lost
             raise failed
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from orcidx.planner.column_plan import StripeRows
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FIRST_OF_ALL_ROWS", "FIRST_ROWS", "SpanPlan"]
+__all__ = ["FIRST_OF_ALL_ROWS", "FIRST_ROWS", "GROWTH_FACTOR", "GROWTH_OF_BATCHES", "SpanPlan"]
 
 FIRST_ROWS = 4096
 """The number of rows of the first read of a stripe, if the width of its rows is not known yet, or if the caller may
@@ -28,9 +28,13 @@ column of 300,000 rows then takes 2 reads instead of 4. The first read shows whe
 whole stripe."""
 
 GROWTH_FACTOR = 8
-"""Each read of a stripe may have at most this many times as many rows as the read before it. This limit does not apply
-if rows are only counted, or once the scan reads the bytes of all columns together. With a smaller number, there would
-be more of the first reads, on which only few threads work."""
+"""In a scan with a condition, each read of a stripe may have at most this many times as many rows as the read before
+it. This limit does not apply if rows are only counted, or once the scan reads the bytes of all columns together. With a
+smaller number, there would be more of the first reads, on which only few threads work."""
+
+GROWTH_OF_BATCHES = 2
+"""In a scan without a condition, each read of a stripe may have at most this many times as many rows as the read before
+it. The first read has the rows of one batch, so a caller that stops early does not wait for rows of later batches."""
 
 SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
@@ -43,29 +47,28 @@ class SpanPlan:
     """The spans (start, stop) of a stripe. Each span lies inside a run of remaining row groups, and is cut to the
     wanted rows.
 
-    ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times the
-    limit of the span before it. ``early``: another limit of the first span, which also applies if the scan reads the
-    bytes of all columns together. It is doubled for each later span.
+    ``most``: the maximum number of rows of the first span. The limit of each later span is ``growth`` times the limit
+    of the span before it.
     """
 
-    def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int, early: int) -> None:
+    def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int, growth: int = GROWTH_FACTOR) -> None:
         self._rows = rows
         self._runs: list[list[int]] = alive.runs().tolist()
         self._most = most
-        self._early = early
+        self._growth = growth
         self._run = 0
         self._row = self._runs[0][0] if self._runs else 0
         self._planned: deque[RowSpan] = deque()
-        self._before: deque[tuple[int, int, int, int]] = deque()
+        self._before: deque[tuple[int, int, int]] = deque()
         self.taken = 0
         """The number of spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[RowSpan]:
         """Returns the next spans. Returns an empty list if there are no more spans. Spans that are planned by this call
-        have at most ``rows`` rows."""
+        have at most ``rows`` rows. ``dense``: the limits that grow do not apply."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
-            self._cut(min(rows, self._early) if dense else min(rows, self._early, self._most))
+            self._cut(rows if dense else min(rows, self._most))
         return list(self._planned)
 
     def take(self) -> RowSpan:
@@ -77,16 +80,15 @@ class SpanPlan:
     def drop(self) -> None:
         """Drops the planned spans, because rows are larger than expected."""
         if self._before:
-            self._run, self._row, self._most, self._early = self._before[0]
+            self._run, self._row, self._most = self._before[0]
         self._planned.clear()
         self._before.clear()
 
     def _cut(self, rows: int) -> None:
-        before = self._run, self._row, self._most, self._early
+        before = self._run, self._row, self._most
         last = self._runs[self._run][1]
         start, stop = self._row, min(last, self._row + rows)
-        self._most *= GROWTH_FACTOR
-        self._early *= 2
+        self._most *= self._growth
         self._row = stop
         if stop == last:
             self._run += 1

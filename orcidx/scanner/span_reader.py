@@ -60,7 +60,7 @@ class StripeGroups:
             self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
-        self.width = RowWidth(options, takes_all=where is None and rows.may.is_all)
+        self.width = RowWidth(options, whole=where is None and rows.may.is_all)
         self.width.learn(dict(zip((self.first, self.rest), plan.widths)))
 
 

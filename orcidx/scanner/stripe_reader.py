@@ -30,7 +30,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.span_behind import OtherColumns, SpanBatches, SpanBehind
-from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, SpanPlan
+from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, GROWTH_FACTOR, GROWTH_OF_BATCHES, SpanPlan
 from orcidx.scanner.span_reader import SpanReader, StripeGroups
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import WaitingRows
@@ -88,7 +88,9 @@ class StripeReader:
         else:
             others = (lambda: rest.plan(alive)) if rest.columns else None
             yield from self.fetches.fetch_first(first.plan(alive), others)
-        while planned := self.spans.plan(self.groups.width.next_rows(), dense=reads.dense or count is not None):
+        while planned := self.spans.plan(
+            self.groups.width.next_rows(), dense=tests and (reads.dense or count is not None)
+        ):
             if ahead is not None and ahead.has_room and self._goes_on:
                 reads.expect(ahead, planned)
             start, stop = self.spans.take()
@@ -175,10 +177,11 @@ def scan_stripe(
     ahead = None
     if options.use_threads and groups.both and (threads := thread_count(use_threads=True)) > 1:
         ahead = _decoder(groups, tests, options, threads)
-    most = options.batch_size
+    most, growth = options.batch_size, GROWTH_OF_BATCHES
     if tests.tests:
         most = FIRST_OF_ALL_ROWS if caller.takes_all and None not in columns.widths else FIRST_ROWS
-    spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most, early=options.batch_size)
+        growth = GROWTH_FACTOR
+    spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most, growth=growth)
     others = OtherColumns(groups.rest, groups.width, ahead, alone=not groups.first.columns)
     reader = StripeReader(
         rows,

@@ -107,7 +107,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
         (stripe_turns, "stripes_together", _gives(None)),
         (stripe_scan, "stripes_together", _gives(None)),
     ),
-    "several batches at once": ((row_width, "SPAN_ROWS", 0),),
+    "several batches at once": ((row_width, "ENABLED", False),),
     "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),

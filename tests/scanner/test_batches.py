@@ -120,14 +120,26 @@ def test_several_batches_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert spans == [10_000, 20_000, 40_000, 80_000, 160_000, 90_000]
     assert [one.num_rows for one in batches] == [10_000] * 40
     assert pa.Table.from_batches(batches).equals(table)
-    monkeypatch.setattr(row_width, "SPAN_BYTES", 8 * 30_000)
-    spans, others = spans_of(path, monkeypatch, batch_size=10_000)
+    spans, others = spans_of(path, monkeypatch, batch_size=10_000, ahead_bytes=6 * 8 * 30_000)
     assert spans == [10_000, 20_000, *[30_000] * 12, 10_000]
     assert others == batches
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
+    spans, others = spans_of(path, monkeypatch, batch_size=10_000, ahead_bytes=0)
+    assert spans == [10_000] * 40
+    assert others == batches
+    monkeypatch.setattr(row_width, "ENABLED", False)
     spans, others = spans_of(path, monkeypatch, batch_size=10_000)
     assert spans == [10_000] * 40
     assert others == batches
+
+
+def test_a_condition_or_a_selection_reads_one_batch_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"x": pa.array(range(100_000), pa.int64()), "y": [1.5] * 100_000}), path)
+    spans, _ = spans_of(path, monkeypatch, batch_size=10_000, columns=["y"], where="x <> 7")
+    assert max(spans) == 10_000
+    with orcidx.open(path) as file:
+        batches = list(file.scan(batch_size=10_000, selection=range(5, 90_000)))
+    assert max(one.num_rows for one in batches) == 10_000
 
 
 def test_a_batch_is_not_larger_than_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +155,25 @@ def test_a_batch_is_not_larger_than_its_bytes(tmp_path: Path, monkeypatch: pytes
 def count_into(found: list[int], batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
         found.append(batch.num_rows)
+
+
+def test_an_error_is_raised_though_each_batch_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several batches cannot be read at once, but each of them can be read alone. The error is raised after their
+    rows."""
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"x": pa.array(range(100_000), pa.int64())}), path)
+    read = ColumnCursor.read
+
+    def failing(cursor: ColumnCursor, start: int, rows: int, *arguments: Any) -> pa.Array:
+        if rows == 40_000:
+            raise CorruptFile("made up")
+        return read(cursor, start, rows, *arguments)
+
+    monkeypatch.setattr(ColumnCursor, "read", failing)
+    found: list[int] = []
+    with pytest.raises(CorruptFile, match="made up"):
+        count_into(found, orcidx.scan(path, batch_size=10_000))
+    assert found == [10_000] * 7
 
 
 def test_batches_before_damage_are_returned(tmp_path: Path) -> None:

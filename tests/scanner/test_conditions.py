@@ -23,7 +23,6 @@ from orcidx.scanner import (
     coded_strings,
     column_group,
     decode_ahead,
-    row_width,
     small_filter,
     span_behind,
     span_reader,
@@ -294,7 +293,6 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
 def test_columns_are_decoded_ahead_under_a_condition(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If all rows match, threads decode spans of all columns ahead. If some rows do not match, threads decode only the
     columns of the predicate ahead, because other columns are filtered while they are decoded."""
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     expected: list[int] = []
     plain = decode_ahead.DecodeAhead.expect
     monkeypatch.setattr(

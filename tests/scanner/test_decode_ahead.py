@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -97,12 +98,18 @@ def outcome(path: str, threads: int, *, requests: bool = True, **options: Any) -
 
 
 def same_for_all(path: str, **options: Any) -> Outcome:
+    """Returns the outcome of a scan. It must not depend on the number of threads. The batches and the error must not
+    depend either on whether several batches are read at once."""
     first = outcome(path, 1, **options)
-    for threads in THREADS[1:]:
-        other = outcome(path, threads, **options)
+    others = [outcome(path, threads, **options) for threads in THREADS[1:]]
+    assert all(other[1:] == first[1:] for other in others)
+    with mock.patch.object(row_width, "ENABLED", False):
+        others += [outcome(path, 1, **options)]
+    others += [outcome(path, 1, use_threads=False, **options)]
+    for other in others:
         assert [batch.num_rows for batch in other[0]] == [batch.num_rows for batch in first[0]]
         assert all(mine.equals(its) for mine, its in zip(other[0], first[0]))
-        assert other[1:] == first[1:]
+        assert other[1] == first[1]
     return first
 
 
@@ -129,7 +136,7 @@ def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatc
 def test_a_caller_who_takes_his_time_with_a_column_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the caller is slow, other threads begin the next spans. When the caller needs these spans, it uses their
     results."""
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
+    monkeypatch.setattr(row_width, "ENABLED", False)  # each span has one batch, so there are many spans
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     with orcidx.open(path) as file:
@@ -185,6 +192,19 @@ def test_examples(golden_orc: Path) -> None:
 def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
     """In a damaged file, threads that decode ahead may find an error in later rows first. The error that is raised is
     the one that a single thread would find first."""
+    same_for_damaged(path, tmp_path, seed, count, **asked)
+
+
+@pytest.mark.parametrize("batch_size", [30, 100])
+def test_damaged_files_of_small_stripes(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
+) -> None:
+    """The columns of small stripes are read together. After a failure all of them must go back."""
+    monkeypatch.setattr(column_group, "MANY_ROWS", 1 << 30)
+    same_for_damaged(path, tmp_path, seed=41, count=25, batch_size=batch_size)
+
+
+def same_for_damaged(path: str, tmp_path: Path, seed: int, count: int, **asked: Any) -> None:
     data = Path(path).read_bytes()
     random = np.random.default_rng(seed)
     failures = 0
@@ -217,8 +237,12 @@ class Begun:
         monkeypatch.setattr(DecodeAhead, "_begin", counted)
 
 
-def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
+@pytest.mark.parametrize("several", [False, True])
+def test_nothing_is_ahead_before_the_second_batch_is_asked_for(
+    path: str, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``several``: whether a span may have several batches."""
+    monkeypatch.setattr(row_width, "ENABLED", several)
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     with orcidx.open(path) as file:
@@ -230,11 +254,10 @@ def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkey
             next(batches)
             ahead.append(begun.spans - number)
         batches.close()
-    assert ahead == [1, 2, 3, 4, 5, 6, 7]
+    assert max(ahead) == 1 if several else ahead == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
     outcome(path, 2, batch_size=50, ahead_bytes=30_000)

@@ -14,7 +14,7 @@ from streams import encoders
 
 import orcidx
 from orcidx.errors import CorruptFile
-from orcidx.scanner import decode_ahead, row_width
+from orcidx.scanner import decode_ahead
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.span_behind import OtherColumns, SpanBehind
 from orcidx.scanner.survivors import Survivors
@@ -117,12 +117,10 @@ def test_batches_before_damage_do_not_depend_on_threads(path: Path, column: str,
     assert [batch.num_rows for batch in one] == [batch.num_rows for batch in two]
     assert len(one) > 3
     assert all(map(pa.RecordBatch.equals, one, two))
-    before = pa.Table.from_batches(one)
-    assert before.equals(pa.Table.from_batches(whole).slice(0, before.num_rows))
+    assert all(map(pa.RecordBatch.equals, one[:-1], whole))
 
 
 def test_columns_are_begun_before_they_are_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_width, "SPAN_ROWS", 0)
     begun: list[int] = []
     plain = decode_ahead.DecodeAhead.begin
 

@@ -20,7 +20,7 @@ def spans_of(plan: SpanPlan, rows: int) -> list[tuple[int, int]]:
 
 
 def plan_of(length: int, may: RowSelection, alive: RowSelection) -> SpanPlan:
-    return SpanPlan(StripeRows(0, np.array([0, length]), may, may), alive, most=64, early=1 << 20)
+    return SpanPlan(StripeRows(0, np.array([0, length]), may, may), alive, most=64)
 
 
 def test_rows_that_nobody_wants_are_not_walked_span_by_span(monkeypatch: pytest.MonkeyPatch) -> None:
