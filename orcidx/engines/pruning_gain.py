@@ -50,22 +50,21 @@ def is_local(scan: Scan) -> bool:
 def is_tiny(scan: Scan) -> bool:
     """Whether all files are on this machine and together have at most ``TINY_BYTES`` bytes. Reading them takes less
     time than ``pays``."""
-    if not is_local(scan):
-        return False
-    left = TINY_BYTES
+    size = 0
     for job in scan.jobs:
-        left -= _size(job.source)
-        if left < 0:
+        size += _local_bytes(job.source)
+        if size > TINY_BYTES:
             return False
     return True
 
 
-def _size(source: Source) -> int:
+def _local_bytes(source: Source) -> int:
+    """The size of a file on this machine. For other files, a size that is not tiny."""
     if source.kind == "bytes":
         return len(source.location)
     try:
-        return os.stat(source.location).st_size
-    except FileNotFoundError:  # the read of the file raises the error
+        return os.stat(source.location).st_size if source.kind == "path" else TINY_BYTES + 1
+    except OSError:  # the read of the file raises the error
         return 0
 
 
@@ -76,7 +75,7 @@ def pays(scan: Scan, *, most_kept: float = 0.0, metrics: ScanMetrics | None = No
     of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
     share is estimated from a sample. The estimates read metadata, indexes and rows of local files. If the scan has a
     condition and the files are in a store, the result is True, and nothing is read. Without a condition the result is
-    False. ``metrics`` counts the reads of catalogs, metadata and indexes.
+    False. ``metrics`` counts all these reads.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None

@@ -117,30 +117,34 @@ def _decoded(array: pa.Array) -> pa.Array:
     return array
 
 
-# If a part has the same result for all rows, its result is an array without dimensions. No mask is made for it.
-
-
 def _all_true(truths: Iterator[BoolArray]) -> BoolArray:
+    """Joins the results of parts with AND. A result without dimensions is the same for all rows, so no mask is made for
+    it."""
     result: BoolArray = next(truths)
     joined: BoolArray | None = None
     while result.any() and (truth := next(truths, None)) is not None:
-        if not (result.ndim and truth.ndim):
-            result = (result if truth else truth) if result.ndim else truth
-            continue
-        joined = new_mask(len(truth)) if joined is None else joined
-        result = np.logical_and(result, truth, out=joined)
+        if not result.ndim:
+            result = truth
+        elif not truth.ndim:
+            result = result if truth else truth
+        else:
+            joined = new_mask(len(truth)) if joined is None else joined
+            result = np.logical_and(result, truth, out=joined)
     return result
 
 
 def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
+    """Joins the results of parts with OR. See ``_all_true``."""
     result: BoolArray = next(truths)
     joined: BoolArray | None = None
     while not result.all() and (truth := next(truths, None)) is not None:
-        if not (result.ndim and truth.ndim):
-            result = (truth if truth else result) if result.ndim else truth
-            continue
-        joined = new_mask(len(truth)) if joined is None else joined
-        result = np.logical_or(result, truth, out=joined)
+        if not result.ndim:
+            result = truth
+        elif not truth.ndim:
+            result = truth if truth else result
+        else:
+            joined = new_mask(len(truth)) if joined is None else joined
+            result = np.logical_or(result, truth, out=joined)
     return result
 
 

@@ -59,7 +59,10 @@ class RowWidth:
         options, most = self.options, self.options.batch_size
         if not self.seen:
             return min(FIRST_ROWS, most)
-        size = sum(seen / rows for rows, seen in self.seen.values()) or 1e-9  # rows may have no bytes
+        size = 0.0
+        for rows, seen in self.seen.values():  # a generator would cost a call for each group
+            size += seen / rows
+        size = max(size, 1e-9)  # rows without bytes
         fitting = options.batch_bytes * self.share / size
         if fitting < most or not (ENABLED and self.whole):
             return max(1, min(most, int(fitting)))

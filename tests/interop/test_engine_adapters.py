@@ -259,6 +259,7 @@ def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
     if interface == "reader":
         monkeypatch.setitem(sys.modules, "polars.io.scan_options._options", None)
     if pushed:
+        monkeypatch.setattr(pruning_gain, "TINY_BYTES", -1)
         monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 0)
         monkeypatch.setattr(polars_adapter, "PUSHED_SHARE", 1.0)
     return orcidx.scan_polars(folder)

@@ -17,7 +17,7 @@ from indexed_directory import index_here
 
 import orcidx
 from orcidx import CorruptFile
-from orcidx.engines import planner_facts
+from orcidx.engines import planner_facts, pruning_gain
 from orcidx.engines.planner_facts import ColumnRange, TableFacts, table_facts
 
 pl = pytest.importorskip("polars")
@@ -207,6 +207,14 @@ COMPARED: list[Any] = [
 ]
 
 
+@pytest.fixture(params=["tiny", "not tiny"])
+def tiny_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test twice. In the second run, no file is tiny, so conditions may be pushed into the scan."""
+    if request.param == "not tiny":
+        monkeypatch.setattr(pruning_gain, "TINY_BYTES", -1)
+
+
+@pytest.mark.usefixtures("tiny_bytes")
 @pytest.mark.parametrize("name", ENDS)
 def test_conditions_at_the_ends_of_ranges(tmp_path: Path, name: str) -> None:
     orcidx.write_table(TABLE, tmp_path / "a.orc")
@@ -219,6 +227,7 @@ def test_conditions_at_the_ends_of_ranges(tmp_path: Path, name: str) -> None:
             assert rows == expected.filter(condition).collect().height, str(condition)
 
 
+@pytest.mark.usefixtures("tiny_bytes")
 @pytest.mark.parametrize("seed", range(6))
 def test_random_conditions_and_joins(tmp_path: Path, seed: int) -> None:
     """Random tables in several files, random conditions near the ends of their ranges, and joins of them."""
