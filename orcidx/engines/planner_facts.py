@@ -7,7 +7,7 @@ contains every value that a read returns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -17,6 +17,7 @@ import pyarrow as pa
 from orcidx.aggregation.functions import Aggregate
 from orcidx.aggregation.value_forms import Comparable
 from orcidx.engines.pruning_gain import is_local
+from orcidx.errors import OrcidxError
 from orcidx.orc.statistics import file_statistics
 from orcidx.scanner.aggregate_pass import COUNT_ALONE, asked_of_indexes
 from orcidx.scanner.file_queue import FileQueue
@@ -25,7 +26,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.unit_totals import AggregatePlan, Origins, UnitTotals
 
-__all__ = ["ColumnRange", "TableFacts", "row_count", "table_facts"]
+__all__ = ["ColumnRange", "TableFacts", "file_versions", "row_count", "table_facts"]
 
 REMOTE_TAILS = 8
 """The maximum number of files in a store whose rows are counted. Each file takes one or two requests."""
@@ -73,6 +74,27 @@ def row_count(scan: Scan) -> int | None:
     if scan.request.where is not None or not (is_local(scan) or len(scan.jobs) <= REMOTE_TAILS):
         return None
     return scan.count_rows()
+
+
+def file_versions(scan: Scan) -> tuple[Hashable, ...] | None:
+    """The versions of the files of a scan. While they are the same, ``table_facts`` returns the same facts. The result
+    is None if the version of a file is not known, for example because the file was changed a moment ago. It is also
+    None for scans without ranges, because this function opens each file."""
+    if len(scan.jobs) > RANGED_FILES or scan.request.where is not None or not is_local(scan):
+        return None
+    found = []
+    for job in scan.jobs:
+        try:
+            storage = job.source.open(expected=job.fingerprint)
+        except (OrcidxError, OSError):  # the read of the file raises the error
+            return None
+        try:
+            found.append(storage.identity)
+        finally:
+            storage.close()
+        if found[-1] is None:
+            return None
+    return tuple(found)
 
 
 def table_facts(scan: Scan, names: Sequence[str]) -> TableFacts:

@@ -4,8 +4,10 @@ Polars answers counts from the numbers and skips scans because of the ranges, so
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import random
 import sys
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ import orcidx
 from orcidx import CorruptFile
 from orcidx.engines import planner_facts, pruning_gain
 from orcidx.engines.planner_facts import ColumnRange, TableFacts, table_facts
+from orcidx.engines.polars import planned_table
+from orcidx.engines.polars.lazy_scan import _Source
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("polars.io.external_reader", reason="this version of Polars has no reader interface")
@@ -140,6 +144,16 @@ def test_tables_that_look_alike_are_read_separately(tmp_path: Path) -> None:
     assert [each.item() for each in found] == [2, 5]
 
 
+@pytest.fixture(params=["changed a moment ago", "changed some time ago"])
+def last_change(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test twice. In the second run all files are old enough, so their facts are remembered."""
+    if request.param == "changed some time ago":
+        now = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: now() + 10**10)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("last_change")
 def test_facts_are_those_of_the_files_at_the_query(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     orcidx.write_table(pa.table({"id": [1, 2, 3]}), path)
@@ -150,6 +164,46 @@ def test_facts_are_those_of_the_files_at_the_query(tmp_path: Path) -> None:
         assert lazy.select(pl.len()).collect().item() == len(rows)
         assert above.collect()["id"].to_list() == [one for one in rows if one > 10]
         assert lazy.with_row_index().filter(pl.col("index") > 0).collect()["id"].to_list() == rows[1:]
+
+
+def test_facts_are_remembered_until_a_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_change: str
+) -> None:
+    asked: list[list[str]] = []
+
+    def counted(scan: orcidx.Scan, names: list[str]) -> TableFacts:
+        asked.append(sorted(names))
+        return table_facts(scan, names)
+
+    monkeypatch.setattr(planned_table, "table_facts", counted)
+    table = pa.table({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
+    for name in ("0.orc", "1.orc"):
+        orcidx.write_table(table, tmp_path / name)
+    lazy = orcidx.scan_polars(tmp_path)
+    remembered = last_change == "changed some time ago"
+    for _ in range(3):
+        assert lazy.select("a", "b").collect().height == 6
+        assert lazy.select("c").filter(pl.col("c") > 9).collect().height == 0
+    assert asked == [["a", "b"], ["c"]] * (1 if remembered else 3)
+    asked.clear()
+    longer = pa.table({"a": [1, 2], "b": [4, 50], "c": [70, 8]})
+    orcidx.write_table(longer, tmp_path / "1.orc")
+    assert lazy.select("a", "b").collect()["b"].to_list() == [4, 5, 6, 4, 50]
+    assert lazy.filter(pl.col("c") > 9).select("c").collect().height == 1
+    assert asked == [["a", "b"], ["c"]]
+    asked.clear()
+    monkeypatch.setattr(planned_table, "MOST_KNOWN", 1)
+    for name in ("a", "b", "a"):
+        assert lazy.select(name).collect().height == 5
+    assert asked == [["a"], ["b"], ["a"]]
+
+
+def test_a_copy_of_a_table_remembers_no_facts(tmp_path: Path) -> None:
+    orcidx.write_table(TABLE, tmp_path / "a.orc")
+    scan = orcidx.scan(tmp_path / "a.orc")
+    table = planned_table._Table(_Source(scan, 1), pl.DataFrame(TABLE).schema, None)
+    table._known = planned_table._Known(planner_facts.file_versions(scan), {("id",): "options"})
+    assert pickle.loads(pickle.dumps(table))._known == planned_table._Known()
 
 
 def test_nulls_of_deleted_rows_do_not_skip_a_scan(tmp_path: Path) -> None:
