@@ -51,3 +51,5 @@ cdef class IntRle:
 # Skips up to n values that are all equal to this value. Uses only the headers of long runs. Returns the number of
 # skipped values. If it is 0, the caller must decode the next values.
 cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil
+# Like `near_int32`, for 64 bits.
+cdef int64_t near_int64(IntRle self, int64_t* block, int64_t n) except -1 nogil

@@ -104,6 +104,10 @@ cdef int64_t some_near(IntRle self, out_t* block, int64_t n) except -1 nogil:
     return done
 
 
+cdef int64_t near_int64(IntRle self, int64_t* block, int64_t n) except -1 nogil:
+    return some_near(self, block, n)
+
+
 cdef int fill_kept(IntRle self, out_t* out, const uint8_t* mask, int64_t n) except -1 nogil:
     cdef out_t[BLOCK] block
     cdef int64_t step, done = 0, kept = 0

@@ -136,6 +136,11 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
     return 0
 
 
+def beyond_32_bits():
+    """The error for dates whose days do not fit into 32 bits."""
+    return ValueOutOfRange(_BEYOND, stream="DATA")
+
+
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
     """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: ``out`` is
     not read soon.
@@ -163,7 +168,7 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
             done += step
         fence_stores()
     if days.wrapped:
-        raise ValueOutOfRange(_BEYOND, stream="DATA")
+        raise beyond_32_bits()
     return before != 0
 
 
@@ -186,7 +191,7 @@ def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_
             kept += keep_block(block, 4, &mask[done], step, &out[kept])
             done += step
     if days.wrapped:
-        raise ValueOutOfRange(_BEYOND, stream="DATA")
+        raise beyond_32_bits()
     return before != 0
 
 

@@ -9,7 +9,7 @@ valid Arrow array.
 import os
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 
 cdef extern from *:
     """
@@ -251,6 +251,24 @@ def is_within_fast():
     return use_avx2
 
 
+cdef void mark_int32(const int32_t* values, int64_t rows, int32_t low, int32_t high, uint8_t* out) noexcept nogil:
+    if low > high:
+        memset(out, 0, rows)
+    elif use_avx2:
+        within4_avx2(values, rows, low, <uint32_t> high - <uint32_t> low, out)
+    else:
+        within4(values, rows, low, <uint32_t> high - <uint32_t> low, out)
+
+
+cdef void mark_int64(const int64_t* values, int64_t rows, int64_t low, int64_t high, uint8_t* out) noexcept nogil:
+    if low > high:
+        memset(out, 0, rows)
+    elif use_avx2:
+        within8_avx2(values, rows, low, <uint64_t> high - <uint64_t> low, out)
+    else:
+        within8(values, rows, low, <uint64_t> high - <uint64_t> low, out)
+
+
 def within(const offset_t[::1] values not None, offset_t low, offset_t high, uint8_t[::1] out not None):
     """Computes ``low <= value <= high`` for integers. ``low`` must not exceed ``high``."""
     cdef Py_ssize_t rows = out.shape[0]
@@ -260,14 +278,9 @@ def within(const offset_t[::1] values not None, offset_t low, offset_t high, uin
         return
     with nogil:
         if offset_t is int32_t:
-            if use_avx2:
-                within4_avx2(&values[0], rows, low, <uint32_t> high - <uint32_t> low, &out[0])
-            else:
-                within4(&values[0], rows, low, <uint32_t> high - <uint32_t> low, &out[0])
-        elif use_avx2:
-            within8_avx2(&values[0], rows, low, <uint64_t> high - <uint64_t> low, &out[0])
+            mark_int32(&values[0], rows, low, high, &out[0])
         else:
-            within8(&values[0], rows, low, <uint64_t> high - <uint64_t> low, &out[0])
+            mark_int64(&values[0], rows, low, high, &out[0])
 
 
 def within_doubles(const double[::1] values not None, double low, double high, uint8_t[::1] out not None):

@@ -9,10 +9,9 @@ Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ from orcidx.orc.column_readers import ColumnReader
 from orcidx.orc.columns.base import Fixed
 from orcidx.orc.kinds import TypeKind
 from orcidx.predicate.binding import BoundPredicate
-from orcidx.predicate.compares import within
 from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
 from orcidx.predicate.literals import stored_range
 from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
@@ -41,7 +39,6 @@ _DOMAINS = {
 _RANGES = (Op.EQ, Op.IN, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 
 Bools = npt.NDArray[np.bool_]
-Test = Callable[[memoryview, memoryview], None]
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,9 @@ def tested_columns(
     for place, name in enumerate(names):
         if name in found and name not in others and not returned[place] and not is_left_out(name):
             reader = group.readers[place]
-            test = _test_of(reader, found[name])
-            if isinstance(reader, Fixed) and test is not None:
-                reader.test = test
+            within = _range_of(reader, found[name])
+            if isinstance(reader, Fixed) and within is not None:
+                reader.within = within
                 places.add(place)
     if not places:
         return None
@@ -101,9 +98,10 @@ def tested_columns(
     return TestedColumns(frozenset(places), BoundPredicate(all_of(*rest), columns, where.schema) if rest else None)
 
 
-def _test_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> Test | None:
-    """The test for the values that a reader decodes. A value passes the test if it is in all ranges. None if a leaf is
-    not a range of such values."""
+def _range_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> tuple[int, int] | None:
+    """The range of stored numbers that are in all ranges, as the smallest and the largest number. The smallest exceeds
+    the largest if there is no such number. The result is None if a leaf is not a range of numbers that the reader can
+    test."""
     domain = _DOMAINS.get(reader.node.kind)
     if not isinstance(reader, Fixed) or reader.width not in (4, 8) or any(leaf.domain is not domain for leaf in ranges):
         return None
@@ -116,14 +114,4 @@ def _test_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> Test | None:
             least, most = (points[0], points[0]) if points else (1, 0)
         low = low if least is None else max(low, least)
         high = high if most is None else min(high, most)
-    if low > high:
-        return _nothing
-    return partial(_in_range, "i" if reader.width == 4 else "q", low, high)
-
-
-def _in_range(layout: Literal["i", "q"], low: int, high: int, values: memoryview, found: memoryview) -> None:
-    within(values.cast(layout), low, high, found)
-
-
-def _nothing(values: memoryview, found: memoryview) -> None:
-    found[:] = bytes(len(found))
+    return (low, high) if low <= high else (1, 0)

@@ -18,7 +18,6 @@ from orcidx.index_directory import catalogs
 from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
-from orcidx.orc.columns import base
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
 from orcidx.paimon_table.read.file_pruning import FileBounds
@@ -176,7 +175,6 @@ def as_if_large() -> Iterator[None]:
         mock.patch.object(column_group, "MANY_ROWS", 1),
         mock.patch.object(stripes_together, "LEAST_ROWS", 1),
         mock.patch.object(decode_ahead, "FEW_VALUES", 0),
-        mock.patch.object(base, "TESTED_ROWS", 100),
     ):
         yield
 

@@ -40,7 +40,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "as it is": [],
     "strings as strings": [(coded_strings, "ENABLED", False)],
     "tested once decoded": [(tested_columns, "ENABLED", False), (column_group, "MANY_ROWS", 1)],
-    "tested while decoded": [(column_group, "MANY_ROWS", 1), (base, "TESTED_ROWS", 100)],
+    "tested while decoded": [(column_group, "MANY_ROWS", 1)],
     "always codes": [(coded_strings, "ROWS_PER_ENTRY", 0)],
     "codes looked up": [(dictionary_answers, "FEW_CODE_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
     "NumPy and pyarrow alone": [(compiled, "ENABLED", False), (column_pairs, "ENABLED", False)],

@@ -117,9 +117,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("where", CONDITIONS)
-@pytest.mark.parametrize("block", [7, 64, 1 << 15])
-def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch, where: str, block: int) -> None:
-    monkeypatch.setattr(base, "TESTED_ROWS", block)
+def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     with orcidx.open(path) as file:
         for options in ({}, {"batch_size": 333}, {"row_range": (150, 4321)}, {"selection": list(range(3, ROWS, 17))}):
             scan = file.scan(["id"], where, **options)

@@ -1,5 +1,6 @@
-"""Values that are filtered while they are decoded. With a mask, each kernel returns those values that the mask keeps.
-It refuses the same streams as without a mask, with the same messages, and continues at the same position."""
+"""Values that are filtered or tested while they are decoded. With a mask, each kernel returns those values that the
+mask keeps. With a range, it returns which values are in the range. It refuses the same streams as without a mask or a
+range, with the same messages, and continues at the same position."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from streams import encoders
 from streams.framing import PieceSource
 
 from orcidx.errors import OrcidxError
-from orcidx.orc import decimals, kept_decimals, timestamps
+from orcidx.orc import decimals, kept_decimals, tested_values, timestamps
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.window import Window
@@ -24,9 +25,12 @@ MOST = 9000
 SHARES = (0.0, 0.001, 0.02, 0.3, 0.8, 0.97, 1.0)
 
 Bytes = npt.NDArray[np.uint8]
-Reader = tuple[Callable[[int], Any], Callable[[Bytes, int], Any]]
-"""Two functions. The first reads a number of values. The second gets a mask with a byte for each value, and returns the
-values that the mask keeps."""
+Reader = tuple[Callable[[int], Any], Callable[[Bytes, int], Any], Callable[[Bytes, int, int], None]]
+"""Three functions. The first reads a number of values. The second gets a mask with a byte for each value, and returns
+the values that the mask keeps. The third writes for each value whether it is between two numbers."""
+
+FIRST_DAY = -141427
+"""The first day that does not move if a test moves days."""
 
 
 def masked(rng: np.random.Generator, rows: int) -> Bytes:
@@ -73,22 +77,36 @@ def integers(kind: type[np.signedinteger[Any]], rng: np.random.Generator, data: 
         stream.read_kept(out, mask, count)
         return out[:count]
 
-    return some, kept
+    def within(out: Bytes, low: int, high: int) -> None:
+        tested_values.integers_within(stream, out, np.dtype(kind).itemsize, low, high)
+
+    return some, kept, within
+
+
+def moved(days: Any) -> Any:
+    return np.where(days < FIRST_DAY, days - 10, days)
+
+
+def move(block: memoryview) -> None:
+    days = np.frombuffer(block, np.int32)
+    days[:] = moved(days)
 
 
 def days(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
     stream = IntRle(window(data, piece), version=2, signed=True)
-    first = -141427
 
     def some(count: int) -> Any:
         out = np.zeros(count, np.int32)
-        return timestamps.read_days(stream, out, count, first), out
+        return timestamps.read_days(stream, out, count, FIRST_DAY), out
 
     def kept(mask: Bytes, count: int) -> Any:
         out = np.zeros(count + 1, np.int32)
-        return timestamps.read_kept_days(stream, out, mask, count, first), out[:count]
+        return timestamps.read_kept_days(stream, out, mask, count, FIRST_DAY), out[:count]
 
-    return some, kept
+    def within(out: Bytes, low: int, high: int) -> None:
+        tested_values.days_within(stream, out, low, high, FIRST_DAY, move)
+
+    return some, kept, within
 
 
 def floats(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
@@ -105,7 +123,11 @@ def floats(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
         stream.read_kept(out, 8, mask, count, block)
         return out[: count * 8].view(np.int64)
 
-    return some, kept
+    return some, kept, no_range
+
+
+def no_range(out: Bytes, low: int, high: int) -> None:
+    raise AssertionError("these values are not tested while they are decoded")
 
 
 def numbers(rng: np.random.Generator, data: bytes, scales: bytes, piece: int | None, **digits: Any) -> Reader:
@@ -121,7 +143,10 @@ def numbers(rng: np.random.Generator, data: bytes, scales: bytes, piece: int | N
         kept_decimals.read_kept_decimals(values, stream, out, mask, count, **digits)
         return out[: 16 * count].reshape(-1, 16)
 
-    return some, kept
+    def within(out: Bytes, low: int, high: int) -> None:
+        tested_values.decimals_within(values, stream, out, low, high, **digits)
+
+    return some, kept, within
 
 
 def short_numbers(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
@@ -137,7 +162,10 @@ def short_numbers(rng: np.random.Generator, data: bytes, piece: int | None) -> R
         kept_decimals.read_kept_short_decimals(stream, out, mask, count, **digits)
         return out[: 16 * count].reshape(-1, 16)
 
-    return some, kept
+    def within(out: Bytes, low: int, high: int) -> None:
+        tested_values.short_decimals_within(stream, out, low, high, **digits)
+
+    return some, kept, within
 
 
 def varints(rng: np.random.Generator, count: int, bits: Sequence[int]) -> bytes:
@@ -145,8 +173,10 @@ def varints(rng: np.random.Generator, count: int, bits: Sequence[int]) -> bytes:
     return b"".join(map(encoders.varint, codes))
 
 
-def decimal_stream(rng: np.random.Generator, count: int, *, whole: bool) -> Callable[[int | None], Reader]:
-    precision = int(rng.choice([9, 15, 18, 19, 38]))
+def decimal_stream(
+    rng: np.random.Generator, count: int, *, whole: bool, precisions: Sequence[int] = (9, 15, 18, 19, 38)
+) -> Callable[[int | None], Reader]:
+    precision = int(rng.choice(precisions))
     bits = range(1, 24) if precision == 9 else range(1, 46) if precision < 19 else range(1, 58)
     data = varints(rng, count, [*bits, 110] if precision == 38 else bits)
     scales: list[encoders.Run] = []
@@ -180,6 +210,8 @@ def stream_of(name: str, rng: np.random.Generator, count: int, *, whole: bool) -
     bytes is missing."""
     if name == "decimals":
         return decimal_stream(rng, count, whole=whole)
+    if name == "narrow decimals":
+        return decimal_stream(rng, count, whole=whole, precisions=(9, 15, 18))
     if name == "floats":
         data = rng.bytes(8 * count)
         if not whole:
@@ -215,8 +247,7 @@ def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Gene
         count = int(rng.choice([1, 7, 8, 65, 511, 1024, 1025, 2064, 5000, MOST]))
         opened = stream_of(name, rng, count, whole=number > 0)
         piece = None if rng.random() < 0.5 else int(rng.choice([1, 7, 64, 1000]))
-        some, _ = opened(None)
-        _, kept = opened(piece)
+        some, kept = opened(None)[0], opened(piece)[1]
         left = count
         while left:
             step = int(min(left, rng.choice([1, 3, 40, 1000, MOST])))
@@ -236,6 +267,59 @@ def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Gene
             left -= step
     assert kept_any > 1000
     assert failed
+
+
+@pytest.mark.parametrize("name", ["int32", "int64", "days", "narrow decimals", "short decimals"])
+def test_what_is_within_a_range_is_what_a_comparison_finds(name: str, rng: np.random.Generator) -> None:
+    passed = failed = 0
+    bits = 64 if name in ("int64", "narrow decimals", "short decimals") else 32
+    ends = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    for number in range(ROUNDS):
+        count = int(rng.choice([1, 7, 8, 65, 511, 1024, 1025, 2064, 5000, MOST]))
+        opened = stream_of(name, rng, count, whole=number > 0)
+        piece = None if rng.random() < 0.5 else int(rng.choice([1, 7, 64, 1000]))
+        some, within = opened(None)[0], opened(piece)[2]
+        left = count
+        while left:
+            step = int(min(left, rng.choice([1, 3, 40, 1000, MOST])))
+            expected, other = outcome(lambda: some(step))  # noqa: B023
+            values = np.zeros(0, np.int64)
+            if other is None:
+                values = moved(expected[1]) if name == "days" else expected
+                if values.ndim == 2:  # the lower halves of decimals
+                    values = values.view(np.int64)[:, 0]
+            drawn = [int(one) for one in rng.choice(values, 2)] if len(values) else [0, 0]
+            low, high = (int(rng.choice([one, end])) for one, end in zip(drawn, ends, strict=True))
+            if rng.random() < 0.3:
+                high = low
+            found = np.full(step, 7, np.uint8)
+            _, error = outcome(lambda: within(found, low, high))  # noqa: B023
+            if other is not None:
+                assert error == other, name
+                failed += 1
+                break
+            assert error is None, error
+            assert np.array_equal(found, (low <= values) & (values <= high)), (name, step, low, high)
+            passed += int(found.sum())
+            left -= step
+    assert passed > 1000
+    assert failed
+
+
+def test_ranges_that_do_not_fit() -> None:
+    data = encoders.direct([1, 2, 3], signed=True).data
+    stream = IntRle(window(data, None), version=2, signed=True)
+    out = np.zeros(3, np.uint8)
+    for width, low in ((2, 0), (4, -(1 << 31) - 1)):
+        with pytest.raises(ValueError, match="a range of integers"):
+            tested_values.integers_within(stream, out, width, low, 5)
+    with pytest.raises(ValueError, match="64 bits"):
+        tested_values.short_decimals_within(stream, out, 0, 1, scale=2, precision=19)
+    with pytest.raises(ValueError, match="64 bits"):
+        tested_values.decimals_within(stream.window, stream, out, 0, 1, scale=39, precision=9, rounding="error")
+    tested_values.integers_within(stream, out[:0], 8, 0, 1)
+    tested_values.integers_within(stream, out, 8, 2, 1)
+    assert not out.any()
 
 
 @pytest.mark.parametrize("share", [0.999, 0.9])

@@ -7,7 +7,7 @@ same rows as its parent. Where a struct is null, its children have no values, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,10 +53,6 @@ blocks of one size. Memory of other sizes comes from the system, which must clea
 KEPT_WIDTHS = (1, 2, 4, 8, 16)
 """The sizes in bytes of the values, and the lengths of the strings, that compiled loops select by a mask (``kept_rows``
 and ``scanner/kept_values``)."""
-
-TESTED_ROWS = 1 << 15
-"""The number of values that are decoded, and then tested, at a time. They take at most 256 KiB, so they stay in the
-processor's cache."""
 
 LARGEST_ARRAY = (1 << 31) - 1
 """The most bytes of strings, or elements of lists, that one Arrow array can address with 32-bit offsets."""
@@ -347,34 +343,33 @@ class Fixed(ColumnReader):
     """Reads values of a fixed width. The stream has only the values that are not null. After they are read, they are
     moved to their rows.
 
-    ``test``: a function or None. If it is set, reads return a byte for each row instead of its value. The function gets
-    values as bytes. It writes a 1 for each value that passes the test, and a 0 for any other value. The byte of a null
-    row is 0."""
+    ``within``: a range (smallest, largest) or None. If it is set, reads return a byte for each row instead of its
+    value. The byte is 1 if the stored number is in the range, and 0 for any other number and for a null row. No number
+    is in the range if the smallest number exceeds the largest."""
 
     width: int
-    test: Callable[[memoryview, memoryview], None] | None = None
+    within: tuple[int, int] | None = None
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         """Reads ``count`` values to ``view``. ``streaming``: whether large output may bypass the processor's caches,
         because the values are not moved again."""
         raise NotImplementedError
 
-    def _tested(self, present: Present, test: Callable[[memoryview, memoryview], None]) -> pa.Array:
-        """Decodes and tests one block of values after the other. A block stays in the processor's cache."""
+    def _dense_within(self, found: memoryview, low: int, high: int) -> None:
+        """Decodes a value for each byte of ``found``, and writes whether it is in a range."""
+        raise NotImplementedError
+
+    def _tested(self, present: Present, low: int, high: int) -> pa.Array:
         buffer, found = self.allocate(present.rows)
-        _, block = allocate(min(present.count, TESTED_ROWS) * self.width)
-        for start in range(0, present.count, TESTED_ROWS):
-            count = min(present.count - start, TESTED_ROWS)
-            values = block[: count * self.width]
-            self._read_dense(values, count, streaming=False)
-            test(values, found[start : start + count])
+        if present.count:
+            self._dense_within(found[: present.count], low, high)
         if present.view is not None:
             buffers.spread(found, 1, present.view, present.rows, present.count)  # null rows become 0
         return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
 
     def _read_values(self, present: Present) -> pa.Array:
-        if self.test is not None:
-            return self._tested(present, self.test)
+        if self.within is not None:
+            return self._tested(present, *self.within)
         buffer, view = self.allocate(present.rows * self.width)
         if present.count:
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)

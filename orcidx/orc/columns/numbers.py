@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers, decimals, kept_decimals
+from orcidx.orc import buffers, decimals, kept_decimals, tested_values
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import (
     ColumnReader,
@@ -66,6 +66,9 @@ class Integers(KeepsWhileDecoding):
 
     def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
         self._data.read_kept(view.cast(self._format), mask, count)
+
+    def _dense_within(self, found: memoryview, low: int, high: int) -> None:
+        tested_values.integers_within(self._data, found, self.width, low, high)
 
 
 class Bytes(Fixed):
@@ -223,3 +226,12 @@ class Decimals(KeepsWhileDecoding):
         assert self._scales is not None
         window = self._values.window
         decimals.read_narrow_decimals(window, self._scales, view, count, rounding=self._rounding, **digits)
+
+    def _dense_within(self, found: memoryview, low: int, high: int) -> None:
+        digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}
+        if self._integers is not None:
+            tested_values.short_decimals_within(self._integers, found, low, high, **digits)
+            return
+        assert self._scales is not None
+        window = self._values.window
+        tested_values.decimals_within(window, self._scales, found, low, high, rounding=self._rounding, **digits)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange
 from orcidx.options import ReadOptions
-from orcidx.orc import timestamps
+from orcidx.orc import tested_values, timestamps
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.columns.base import Fixed, StripeStreams, allocate
 from orcidx.orc.columns.numbers import Integers
@@ -46,14 +46,22 @@ class Dates(Integers):
         early = timestamps.read_kept_days(self._data, view.cast("i"), mask, count, GREGORIAN_START)
         self._move(view, count, early=early)
 
+    def _dense_within(self, found: memoryview, low: int, high: int) -> None:
+        move = _to_proleptic if self.facts.moves_days(self.options) else None
+        tested_values.days_within(self._data, found, low, high, GREGORIAN_START, move)
+
     def _move(self, view: memoryview, count: int, *, early: bool) -> None:
         """Converts days to the proleptic calendar if the file has the hybrid calendar. ``early``: whether some days may
         be before the switch of calendars."""
         if early and self.facts.moves_days(self.options):
-            days = np.frombuffer(view, np.int32, count)
-            # The conversion cannot overflow, because it makes the oldest days later, and no day more than ten days
-            # earlier.
-            days[:] = proleptic_days(days)
+            _to_proleptic(view[: count * self.width])
+
+
+def _to_proleptic(view: memoryview) -> None:
+    """Converts days of the hybrid calendar to the proleptic calendar. The conversion cannot overflow, because it makes
+    the oldest days later, and no day more than ten days earlier."""
+    days = np.frombuffer(view, np.int32)
+    days[:] = proleptic_days(days)
 
 
 class Timestamps(Fixed):
