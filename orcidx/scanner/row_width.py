@@ -17,13 +17,15 @@ __all__ = ["RowWidth"]
 
 
 ENABLED = True
-"""Whether several batches are read at once. Some tests set it to False. The batches are then the same."""
+"""Whether several batches are read at once. Some tests set it to False. The rows are then the same. If all rows are
+returned, the batches are the same, too."""
 
 SPAN_ROWS = 1 << 18
 SPAN_ROWS_ALONE = 1 << 16
 """Several batches are read at once if together they have at most ``SPAN_ROWS`` rows. Each read makes some calls of
-Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. Without threads, the limit is
-``SPAN_ROWS_ALONE``, because larger arrays do not fit into the level 2 cache (decision 0060)."""
+Python for each column, so fewer reads are faster. 524,288 rows at once are no faster. If all rows are returned without
+threads, the limit is ``SPAN_ROWS_ALONE``, because larger arrays do not fit into the level 2 cache (decision 0060). In
+other scans the limit must not depend on threads, because batches end where a read ends."""
 
 READS_IN_MEMORY = 6
 """Several batches are read at once only if ``ahead_bytes`` has memory for this many such reads. A span that is decoded
@@ -39,8 +41,7 @@ class RowWidth:
 
     options: ReadOptions
     whole: bool = False
-    """Whether all rows of the stripe are returned. Only then several batches are read at once. Otherwise a large read
-    could decode row groups without any returned row."""
+    """Whether all rows of the stripe are returned."""
     share: float = 0.75
     """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ in size, and a read
     that is too large must be repeated."""
@@ -54,8 +55,10 @@ class RowWidth:
             self.known = True
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None and group.columns}
 
-    def next_rows(self) -> int:
-        """The number of rows that are read at once. They fit into a batch, or are the rows of several whole batches."""
+    def next_rows(self, *, dense: bool) -> int:
+        """The number of rows that are read at once. They fit into a batch, or have the rows of several whole batches.
+        ``dense``: whether the bytes of all columns are read together. Only then several batches are read at once.
+        Otherwise the columns that the predicate does not use would be read for row groups without matching rows."""
         options, most = self.options, self.options.batch_size
         if not self.seen:
             return min(FIRST_ROWS, most)
@@ -64,10 +67,11 @@ class RowWidth:
             size += seen / rows
         size = max(size, 1e-9)  # rows without bytes
         fitting = options.batch_bytes * self.share / size
-        if fitting < most or not (ENABLED and self.whole):
+        if fitting < most or not (ENABLED and dense):
             return max(1, min(most, int(fitting)))
         fitting = min(fitting, options.ahead_bytes / READS_IN_MEMORY / size)
-        return most * max(1, int(min(fitting, SPAN_ROWS if options.use_threads else SPAN_ROWS_ALONE)) // most)
+        alone = self.whole and not options.use_threads
+        return most * max(1, int(min(fitting, SPAN_ROWS_ALONE if alone else SPAN_ROWS)) // most)
 
     def row_bytes(self, group: ColumnGroup) -> float | None:
         """The average number of bytes of a row so far."""

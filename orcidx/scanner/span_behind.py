@@ -127,7 +127,12 @@ class SpanBehind:
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
         """Yields the batches of the previous span. If the other columns of ``found`` can be read with one read, threads
         start to decode them before the first batch is yielded. Otherwise the batches of ``found`` are also yielded."""
-        before = list(self.rest())
+        before: list[pa.RecordBatch] = []
+        try:
+            before.extend(self.rest())
+        except Exception:
+            yield from before
+            raise
         if found.others is None and found.reach is not None:
             self.others.begin(found)
             self.waiting = found

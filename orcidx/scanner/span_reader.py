@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from orcidx.errors import OrcidxError
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
@@ -99,17 +100,28 @@ class SpanReader:
             ahead.expect(columns, planned, sum(sizes))
 
     def matching(self, start: int, stop: int) -> Iterator[Survivors]:
-        """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately."""
+        """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately. The
+        same is done if a span of several batches cannot be read, so that the rows before an error are returned."""
+        groups, failed = self.groups, None
         try:
             found = self._read(start, stop)
         except BatchTooLarge:
-            self.groups.width.was_too_large(self.spans)
-            middle = (start + stop) // 2
-            yield from self.matching(start, middle)
-            yield from self.matching(middle, stop)
+            groups.width.was_too_large(self.spans)
+        except OrcidxError as error:
+            if stop - start <= groups.width.options.batch_size:
+                raise
+            groups.first.rewind()
+            groups.rest.rewind()
+            failed = error
+        else:
+            if found is not None:
+                yield found
             return
-        if found is not None:
-            yield found
+        middle = (start + stop) // 2
+        yield from self.matching(start, middle)
+        yield from self.matching(middle, stop)
+        if failed is not None:  # no half failed again, but the error must not be lost
+            raise failed
 
     def _read(self, start: int, stop: int) -> Survivors | None:
         """Decodes the predicate's columns over a span and finds the matching rows."""

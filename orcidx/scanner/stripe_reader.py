@@ -88,8 +88,9 @@ class StripeReader:
         else:
             others = (lambda: rest.plan(alive)) if rest.columns else None
             yield from self.fetches.fetch_first(first.plan(alive), others)
+        width = self.groups.width
         while planned := self.spans.plan(
-            self.groups.width.next_rows(), dense=tests and (reads.dense or count is not None)
+            width.next_rows(dense=reads.dense), dense=tests and (reads.dense or count is not None)
         ):
             if ahead is not None and ahead.has_room and self._goes_on:
                 reads.expect(ahead, planned)

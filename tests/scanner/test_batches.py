@@ -132,14 +132,41 @@ def test_several_batches_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert others == batches
 
 
-def test_a_condition_or_a_selection_reads_one_batch_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("use_threads", [False, True])
+def test_several_batches_are_read_at_once_with_a_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_threads: bool
+) -> None:
+    """Once most row groups have matching rows, 262,144 rows are read at once. Batches do not depend on threads."""
+    rows = range(600_000)
+    table = pa.table({"x": pa.array(rows, pa.int64()), "y": [1.5] * 600_000, "z": [row % 3 for row in rows]})
     path = tmp_path / "a.orc"
-    orcidx.write_table(pa.table({"x": pa.array(range(100_000), pa.int64()), "y": [1.5] * 100_000}), path)
-    spans, _ = spans_of(path, monkeypatch, batch_size=10_000, columns=["y"], where="x <> 7")
+    orcidx.write_table(table, path)
+    for where in ("z <> 1", "x <> 7"):
+        spans, batches = spans_of(path, monkeypatch, batch_size=10_000, where=where, use_threads=use_threads)
+        assert sorted(set(spans))[-1] == 260_000
+        assert max(one.num_rows for one in batches) == 10_000
+        assert len(batches) < 70
+        assert pa.Table.from_batches(batches).equals(orcidx.read_table(path, where=where).combine_chunks())
+        _, others = spans_of(path, monkeypatch, batch_size=10_000, where=where, use_threads=not use_threads)
+        assert others == batches
+
+
+def test_a_read_of_one_batch_while_few_row_groups_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the other columns would be read for row groups without matching rows."""
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"x": [i // 10_000 % 10 == 5 for i in range(400_000)], "y": [1.5] * 400_000}), path)
+    spans, batches = spans_of(path, monkeypatch, batch_size=10_000, where="x")
     assert max(spans) == 10_000
+    assert sum(one.num_rows for one in batches) == 40_000
+
+
+def test_a_selection_in_batches(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"x": pa.array(range(100_000), pa.int64())}), path)
     with orcidx.open(path) as file:
         batches = list(file.scan(batch_size=10_000, selection=range(5, 90_000)))
     assert max(one.num_rows for one in batches) == 10_000
+    assert pa.Table.from_batches(batches)["x"].to_pylist() == list(range(5, 90_000))
 
 
 def test_a_batch_is_not_larger_than_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
