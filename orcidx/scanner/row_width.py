@@ -55,10 +55,8 @@ class RowWidth:
             self.known = True
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None and group.columns}
 
-    def next_rows(self, *, dense: bool) -> int:
-        """The number of rows that are read at once. They fit into a batch, or have the rows of several whole batches.
-        ``dense``: whether the bytes of all columns are read together. Only then several batches are read at once.
-        Otherwise the columns that the predicate does not use would be read for row groups without matching rows."""
+    def next_rows(self) -> int:
+        """The number of rows that are read at once. They fit into a batch, or are the rows of several whole batches."""
         options, most = self.options, self.options.batch_size
         if not self.seen:
             return min(FIRST_ROWS, most)
@@ -67,7 +65,7 @@ class RowWidth:
             size += seen / rows
         size = max(size, 1e-9)  # rows without bytes
         fitting = options.batch_bytes * self.share / size
-        if fitting < most or not (ENABLED and dense):
+        if fitting < most or not ENABLED:
             return max(1, min(most, int(fitting)))
         fitting = min(fitting, options.ahead_bytes / READS_IN_MEMORY / size)
         alone = self.whole and not options.use_threads

@@ -88,9 +88,8 @@ class StripeReader:
         else:
             others = (lambda: rest.plan(alive)) if rest.columns else None
             yield from self.fetches.fetch_first(first.plan(alive), others)
-        width = self.groups.width
         while planned := self.spans.plan(
-            width.next_rows(dense=reads.dense), dense=tests and (reads.dense or count is not None)
+            self.groups.width.next_rows(), dense=tests and (reads.dense or count is not None)
         ):
             if ahead is not None and ahead.has_room and self._goes_on:
                 reads.expect(ahead, planned)
@@ -134,10 +133,14 @@ class StripeReader:
         """Reads the other columns for the matching rows that wait to be returned."""
         if not self.waiting.spans:
             return
+        groups = None
         if self.groups.rest.columns:
-            yield from self.fetches.fetch(self.groups.rest.plan(self.waiting.groups()), most=most)
+            groups = self.waiting.groups()
+            yield from self.fetches.fetch(self.groups.rest.plan(groups), most=most)
         for found in self.waiting.spans:
-            yield from self.behind.batches(found)
+            # A read must not reach over other row groups: it would fetch and decode them.
+            for part in (found,) if groups is None else found.within(groups, self.rows.bounds):
+                yield from self.behind.batches(part)
         self.waiting.spans.clear()
 
 

@@ -58,6 +58,30 @@ class Survivors:
             return None
         return self.start + first, self.kept.narrowed()
 
+    def within(self, groups: Bools, bounds: npt.NDArray[np.int64]) -> Sequence[Survivors]:
+        """The parts of the span that are in some row groups. All kept rows must be in these row groups. The row groups
+        of a part are adjacent, so the read of a part does not reach over other row groups. A span that is read
+        separately for each run of kept rows is not divided. ``groups``: for each row group of the stripe, whether it is
+        one of them. ``bounds``: the numbers of the first rows of all row groups, followed by the number of rows of the
+        stripe."""
+        first, last = bounds.searchsorted((self.start, self.stop - 1), "right").tolist()
+        chosen = groups[first - 1 : last]
+        if self.kept is None or self.reach is None or chosen.all():
+            return (self,)
+        found: list[Survivors] = []
+        before = 0
+        edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).reshape(-1, 2) + (first - 1)
+        for begin, end in bounds[edges].tolist():
+            start, stop = max(begin, self.start), min(end, self.stop)
+            mask = self.kept.mask[start - self.start : stop - self.start]
+            count = int(np.count_nonzero(mask))
+            if count:
+                kept = None if count == len(mask) else KeptRows(mask, count)
+                arrays = [None if array is None else array.slice(before, count) for array in self.arrays]
+                found.append(Survivors(start, stop, kept, arrays, count))
+                before += count
+        return found
+
     def parts(self, rows: int) -> Iterator[Survivors]:
         """Parts of the span, which are read separately. If all rows match, and the span has more than ``rows`` rows,
         each part has at most ``rows`` rows. Otherwise the parts are halves. A half without rows is left out."""

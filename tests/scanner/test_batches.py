@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from bad.hostile import DIRECT, Stripe, orc
@@ -17,6 +18,8 @@ from orcidx.errors import CorruptFile
 from orcidx.scanner import row_width
 from orcidx.scanner.batches import join_batches
 from orcidx.scanner.column_cursor import ColumnCursor
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.survivors import Survivors
 
 
 def batch(start: int, rows: int) -> pa.RecordBatch:
@@ -151,13 +154,62 @@ def test_several_batches_are_read_at_once_with_a_condition(
         assert others == batches
 
 
-def test_a_read_of_one_batch_while_few_row_groups_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the other columns would be read for row groups without matching rows."""
-    path = tmp_path / "a.orc"
-    orcidx.write_table(pa.table({"x": [i // 10_000 % 10 == 5 for i in range(400_000)], "y": [1.5] * 400_000}), path)
-    spans, batches = spans_of(path, monkeypatch, batch_size=10_000, where="x")
-    assert max(spans) == 10_000
-    assert sum(one.num_rows for one in batches) == 40_000
+@pytest.mark.parametrize("store", ["local", "remote"])
+def test_a_read_does_not_reach_over_row_groups_without_matching_rows(tmp_path: Path, store: str) -> None:
+    """One of ten row groups has matching rows, and they are scattered. The columns that are not in the condition are
+    fetched and decompressed only for these row groups, for every size of a batch."""
+    fsspec = pytest.importorskip("fsspec")
+    path = str(tmp_path / "a.orc")
+    rows = np.arange(400_000)
+    matches = (rows // 2000 % 10 == 5) & (rows % 7 == 0)
+    rng = np.random.default_rng(7)
+    texts = pa.array(rng.integers(0, 1 << 60, len(rows))).cast(pa.string())
+    table = pa.table({"x": np.where(matches, 1, rows % 5 * 2), "y": rng.random(len(rows)), "s": texts})
+    orcidx.write_table(table, path, row_index_stride=2000, compression_block_size=1 << 12)
+    if store == "remote":
+        fsspec.filesystem("memory").pipe("/reach/a.orc", Path(path).read_bytes())
+        path = "memory://reach/a.orc"
+    expected = table.filter(matches).select(["y", "s"])
+    whole = orcidx.scan(path).to_batches()
+    assert sum(batch.num_rows for batch in whole) == len(rows)
+    work = set()
+    for options in ({"batch_size": 500}, {"batch_size": 30_000}, {"batch_size": 1 << 20}, {"use_threads": False}):
+        scan = orcidx.scan(path, columns=["y", "s"], where="x = 1", merge_gap=0, **options)
+        batches = scan.to_batches()
+        assert pa.Table.from_batches(list(batches)).equals(expected)
+        counted = batches.metrics.to_dict()
+        work.add(counted["bytes_decompressed"])
+        if store == "remote":
+            assert counted["bytes_read"] < 0.4 * whole.metrics.to_dict()["bytes_read"]
+    assert len(work) == 1, work
+    assert max(work) < 0.3 * whole.metrics.to_dict()["bytes_decompressed"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_span_within_row_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bounds = np.array([0, *np.cumsum(rng.integers(1, 60, 12))])
+    for _ in range(50):
+        start, stop = sorted(rng.choice(bounds[-1] + 1, 2, replace=False).tolist())
+        touched = rng.random(12) < 0.5
+        mask = np.repeat(touched, np.diff(bounds))[start:stop] & (rng.random(stop - start) < rng.choice([0.3, 0.7, 1]))
+        if not mask.any():
+            continue
+        numbers = np.flatnonzero(mask) + start
+        kept = None if mask.all() else KeptRows(mask, len(numbers))
+        found = Survivors(start, stop, kept, [pa.array(numbers), None], len(numbers))
+        groups = touched | (rng.random(12) < 0.2)
+        parts = found.within(groups, bounds)
+        assert np.concatenate([part.arrays[0] for part in parts]).tolist() == numbers.tolist()
+        assert all(part.arrays[1] is None for part in parts)
+        if len(parts) == 1 and parts[0] is found:
+            continue
+        for part in parts:
+            inside = np.ones(part.stop - part.start, np.bool_) if part.kept is None else part.kept.mask
+            assert (np.flatnonzero(inside) + part.start).tolist() == part.arrays[0].to_pylist()
+            assert part.rows == len(part.arrays[0]) > 0
+            first, last = np.searchsorted(bounds, (part.start, part.stop - 1), "right") - 1
+            assert groups[first : last + 1].all()
 
 
 def test_a_selection_in_batches(tmp_path: Path) -> None:
