@@ -267,9 +267,9 @@ class _Check:
         if expected is None:
             return True
         try:
-            group.row = start
-            # Without ``rewind``, a group that is already at this row would not seek by the row index.
-            group.rewind()
+            # Without ``lose_place``, a group that is already at this row would not seek by the row index.
+            group.lose_place()
+            group.seek(start)
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False

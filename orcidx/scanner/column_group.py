@@ -109,7 +109,7 @@ class ColumnGroup:
             return
         group = int(self._bounds.searchsorted(row, "right")) - 1
         start = int(self._bounds[group])
-        with self.located(row):
+        try:
             if row < self.row or start > self.row:
                 self._seek_group(group, start)
             if row > self.row:
@@ -118,6 +118,10 @@ class ColumnGroup:
                     rows = self._root.skip(rows)
                 for reader in self.readers:
                     reader.skip(rows)
+        except OrcidxError:
+            self.lose_place()
+            with self.located(row):
+                raise
         self.row = row
 
     def _seek_group(self, group: int, start: int) -> None:
@@ -146,13 +150,18 @@ class ColumnGroup:
         were read.
 
         Raises ``BatchTooLarge`` if all the next rows together are too large, including the rows that are not kept. The
-        group then stays at its row.
+        group then stays at its row. After any other error the caller must seek.
         """
-        with self.located(self.row):
-            try:
-                found = _read_kept(self, kept, ahead)
-            except BatchTooLarge:
-                self.rewind()
+        row = self.row
+        try:
+            found = _read_kept(self, kept, ahead)
+        except BatchTooLarge:
+            self.lose_place()
+            self.seek(row)
+            raise
+        except OrcidxError:
+            self.lose_place()
+            with self.located(row):
                 raise
         self.row += len(kept)
         return [array for array, _ in found], sum(size for _, size in found)
@@ -163,14 +172,13 @@ class ColumnGroup:
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self.readers]
 
-    def rewind(self) -> None:
-        """Goes back to ``row`` after a read failed halfway."""
-        if self.cursors:
-            for cursor in self.cursors:
-                cursor.lose_place()
-            return
-        row, self.row = self.row, len(self._bounds) and int(self._bounds[-1]) + 1
-        self.seek(row)
+    def lose_place(self) -> None:
+        """Makes the next ``seek`` go to the start of a row group, also for the current row. This is needed after an
+        error, because the columns may then be at different rows."""
+        for cursor in self.cursors:
+            cursor.lose_place()
+        if not self.cursors:
+            self.row = len(self._bounds) and int(self._bounds[-1]) + 1
 
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
         """Reads the next rows of one column after the other in the caller's thread. ``claims`` counts the bytes of all
@@ -193,7 +201,7 @@ def read_groups(
     ``joint``: the cursors of all groups together, for ``ahead``.
 
     Raises ``BatchTooLarge`` if the rows have too many bytes for one batch. The groups then stay at their row. A single
-    row is always read.
+    row is always read. After any other error the caller must seek.
     """
     first = groups[0]
     row = first.row
@@ -202,11 +210,14 @@ def read_groups(
             found = _read(groups, rows, ahead, first.batch_bytes, joint)
         except BatchTooLarge:
             for one in groups:
-                one.rewind()
+                one.lose_place()
+                one.seek(row)
             if rows > 1:
                 raise
             found = _read(groups, 1, None, None, None)
     except OrcidxError:
+        for one in groups:
+            one.lose_place()
         with first.located(row):  # the row group is looked up only for an error
             raise
     for one in groups:

@@ -104,7 +104,6 @@ class SpanBatches:
             except OrcidxError as error:
                 if found.stop - found.start <= batch_size:
                     raise
-                others.group.rewind()
                 failed = error
             else:
                 yield as_batch(self.columns, found, rest, self.first_row)

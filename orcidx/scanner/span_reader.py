@@ -102,16 +102,14 @@ class SpanReader:
     def matching(self, start: int, stop: int) -> Iterator[Survivors]:
         """The matching rows of a span. If the span has too many bytes for one batch, each half is read separately. The
         same is done if a span of several batches cannot be read, so that the rows before an error are returned."""
-        groups, failed = self.groups, None
+        width, failed = self.groups.width, None
         try:
             found = self._read(start, stop)
         except BatchTooLarge:
-            groups.width.was_too_large(self.spans)
+            width.was_too_large(self.spans)
         except OrcidxError as error:
-            if stop - start <= groups.width.options.batch_size:
+            if stop - start <= width.options.batch_size:
                 raise
-            groups.first.rewind()
-            groups.rest.rewind()
             failed = error
         else:
             if found is not None:

@@ -210,13 +210,15 @@ def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: 
     same_for_damaged(path, tmp_path, seed, count, **asked)
 
 
+@pytest.mark.parametrize("where", [None, "key >= 0", "key > 100 AND noise <> 7"])
 @pytest.mark.parametrize("batch_size", [30, 100])
 def test_damaged_files_of_small_stripes(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int, where: str | None
 ) -> None:
     """The columns of small stripes are read together. After a failure all of them must go back."""
     monkeypatch.setattr(column_group, "MANY_ROWS", 1 << 30)
-    same_for_damaged(path, tmp_path, seed=41, count=25, batch_size=batch_size)
+    asked = {} if where is None else {"where": where}
+    same_for_damaged(path, tmp_path, seed=41, count=25, batch_size=batch_size, **asked)
 
 
 def same_for_damaged(path: str, tmp_path: Path, seed: int, count: int, **asked: Any) -> None:
