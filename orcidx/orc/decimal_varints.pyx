@@ -4,13 +4,16 @@ First the ends of all values in a block of 64 bytes are found together. Otherwis
 end of the previous value. After that, four values at a time are loaded, cut at their ends and widened together. If all
 values of a block have 1 or 2 bytes, the whole block is decoded together. Values of more than 8 bytes are decoded one by
 one.
+
+If only some rows are kept, their values are moved together in registers before they are stored. If few rows are kept,
+only their values are decoded, because the ends of all values are known.
 """
 
 import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from orcidx.orc.bit_unpack cimport low_bit  # no-cython-lint: the C code below calls its C function
+from orcidx.orc.bit_unpack cimport leading_zeros, low_bit  # no-cython-lint: the C code below calls its C function
 from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C code below calls its C function
 
 cdef extern from *:
@@ -105,6 +108,9 @@ cdef extern from *:
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
     #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+    #define ORCIDX_NARROW 0         /* forms of the output: 8 bytes for each value, */
+    #define ORCIDX_WIDE 1           /* 16 bytes for each value, */
+    #define ORCIDX_KEPT 2           /* 16 bytes for each value whose bit is set in `kept` */
     #define ORCIDX_SO_INLINE ORCIDX_FAST ORCIDX_INLINE
     #define ORCIDX_FAST_GROUPS(word, count) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (count))), 0x7f7f7f7f7f7f7f7full)
 
@@ -114,23 +120,35 @@ cdef extern from *:
     #define ORCIDX_EIGHT(SIZE, i, k) ORCIDX_S(SIZE, i, k), ORCIDX_S(SIZE, i, k + 1), ORCIDX_S(SIZE, i, k + 2), \\
         ORCIDX_S(SIZE, i, k + 3), ORCIDX_S(SIZE, i, k + 4), ORCIDX_S(SIZE, i, k + 5), ORCIDX_S(SIZE, i, k + 6), \\
         ORCIDX_S(SIZE, i, k + 7)
-    #define ORCIDX_TWO(out, both, SIZE, i) _mm256_storeu_si256((__m256i*)(out), _mm256_shuffle_epi8(both, \\
+    #define ORCIDX_TWO(both, SIZE, i) _mm256_shuffle_epi8(both, \\
         _mm256_setr_epi8(ORCIDX_EIGHT(SIZE, i, 0), ORCIDX_EIGHT(SIZE, i, 8), ORCIDX_EIGHT(SIZE, (i) + 1, 0), \\
-                         ORCIDX_EIGHT(SIZE, (i) + 1, 8))))
+                         ORCIDX_EIGHT(SIZE, (i) + 1, 8)))
+
+    /* Writes two values of 128 bits, or the kept ones among them. Returns the position after the last value. */
+    ORCIDX_SO_INLINE uint8_t* orcidx_put_two(__m256i two, int form, uint64_t kept, uint8_t* out) {
+        if (form == ORCIDX_KEPT) {
+            _mm_storeu_si128((__m128i*)out, _mm256_castsi256_si128(two));
+            out += (kept & 1) << 4;
+            _mm_storeu_si128((__m128i*)out, _mm256_extracti128_si256(two, 1));
+            return out + ((kept & 2) << 3);
+        }
+        _mm256_storeu_si256((__m256i*)out, two);
+        return out + 32;
+    }
 
     /* Decodes 64 values of one byte each. */
-    ORCIDX_SO_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int wide) {
+    ORCIDX_SO_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int form, uint64_t kept) {
         int i;
         for (i = 0; i < 64; i += 8) {
             __m128i code = _mm_loadl_epi64((const __m128i*)(p + i));
             __m128i sign = _mm_sub_epi8(_mm_setzero_si128(), _mm_and_si128(code, _mm_set1_epi8(1)));
             __m128i value = _mm_xor_si128(_mm_and_si128(_mm_srli_epi16(code, 1), _mm_set1_epi8(63)), sign);
-            if (wide) {
+            if (form != ORCIDX_NARROW) {
                 __m256i both = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(value, sign));
-                ORCIDX_TWO(out + 16 * i, both, 1, 0);
-                ORCIDX_TWO(out + 16 * i + 32, both, 1, 2);
-                ORCIDX_TWO(out + 16 * i + 64, both, 1, 4);
-                ORCIDX_TWO(out + 16 * i + 96, both, 1, 6);
+                out = orcidx_put_two(ORCIDX_TWO(both, 1, 0), form, kept >> i, out);
+                out = orcidx_put_two(ORCIDX_TWO(both, 1, 2), form, kept >> i >> 2, out);
+                out = orcidx_put_two(ORCIDX_TWO(both, 1, 4), form, kept >> i >> 4, out);
+                out = orcidx_put_two(ORCIDX_TWO(both, 1, 6), form, kept >> i >> 6, out);
             } else {
                 _mm256_storeu_si256((__m256i*)(out + 8 * i), _mm256_cvtepi8_epi64(value));
                 _mm256_storeu_si256((__m256i*)(out + 8 * i + 32), _mm256_cvtepi8_epi64(_mm_srli_si128(value, 4)));
@@ -139,20 +157,20 @@ cdef extern from *:
     }
 
     /* Decodes 32 values of two bytes each. */
-    ORCIDX_SO_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int wide) {
+    ORCIDX_SO_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int form, uint64_t kept) {
         int i;
         for (i = 0; i < 32; i += 8) {
             __m128i word = _mm_and_si128(_mm_loadu_si128((const __m128i*)(p + 2 * i)), _mm_set1_epi8(127));
             __m128i code = _mm_maddubs_epi16(_mm_set1_epi16((short)0x8001), word);
             __m128i sign = _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(code, _mm_set1_epi16(1)));
             __m128i value = _mm_xor_si128(_mm_srli_epi16(code, 1), sign);
-            if (wide) {
+            if (form != ORCIDX_NARROW) {
                 __m256i low = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(value, sign));
                 __m256i high = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(value, sign));
-                ORCIDX_TWO(out + 16 * i, low, 2, 0);
-                ORCIDX_TWO(out + 16 * i + 32, low, 2, 2);
-                ORCIDX_TWO(out + 16 * i + 64, high, 2, 0);
-                ORCIDX_TWO(out + 16 * i + 96, high, 2, 2);
+                out = orcidx_put_two(ORCIDX_TWO(low, 2, 0), form, kept >> i, out);
+                out = orcidx_put_two(ORCIDX_TWO(low, 2, 2), form, kept >> i >> 2, out);
+                out = orcidx_put_two(ORCIDX_TWO(high, 2, 0), form, kept >> i >> 4, out);
+                out = orcidx_put_two(ORCIDX_TWO(high, 2, 2), form, kept >> i >> 6, out);
             } else {
                 _mm256_storeu_si256((__m256i*)(out + 8 * i), _mm256_cvtepi16_epi64(value));
                 _mm256_storeu_si256((__m256i*)(out + 8 * i + 32), _mm256_cvtepi16_epi64(_mm_srli_si128(value, 8)));
@@ -162,8 +180,8 @@ cdef extern from *:
 
     /* Decodes `four` groups of four values of at most 8 bytes. The lowest bits of stops mark the ends of the values.
        Returns the position after the last value. */
-    ORCIDX_SO_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
-                                       __m256i* codes) {
+    ORCIDX_SO_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int form,
+                                       uint64_t kept, __m256i* codes) {
         const __m256i sevens = _mm256_set1_epi8(127), thousands = _mm256_set1_epi64x(0x0fffffffll);
         const uint8_t* from = p;
         for (; four; four--) {
@@ -187,13 +205,14 @@ cdef extern from *:
             *codes = _mm256_or_si256(*codes, code);
             sign = _mm256_sub_epi64(_mm256_setzero_si256(), _mm256_and_si256(code, _mm256_set1_epi64x(1)));
             value = _mm256_xor_si256(_mm256_srli_epi64(code, 1), sign);
-            if (wide) {
-                _mm256_storeu_si256((__m256i*)out, _mm256_unpacklo_epi64(value, sign));
-                _mm256_storeu_si256((__m256i*)(out + 32), _mm256_unpackhi_epi64(value, sign));
+            if (form != ORCIDX_NARROW) {
+                out = orcidx_put_two(_mm256_unpacklo_epi64(value, sign), form, kept, out);
+                out = orcidx_put_two(_mm256_unpackhi_epi64(value, sign), form, kept >> 2, out);
+                kept >>= 4;
             } else {
                 _mm256_storeu_si256((__m256i*)out, _mm256_permute4x64_epi64(value, 0xd8));
+                out += 32;
             }
-            out += wide ? 64 : 32;
             stops = _blsr_u64(stops);
             from = p + 1 + _tzcnt_u64(stops);
             stops = _blsr_u64(stops);
@@ -201,23 +220,34 @@ cdef extern from *:
         return from - p;
     }
 
+    /* Whether a number has `length` (1 to 8) set bits, one after the other. */
+    ORCIDX_SO_INLINE int orcidx_has_run(uint64_t bits, int length) {
+        int found = 1;
+        for (; 2 * found <= length; found *= 2) bits &= bits >> found;
+        return (bits & bits >> (length - found)) != 0;
+    }
+
+    ORCIDX_SO_INLINE uint64_t orcidx_or(__m256i words) {
+        __m128i half = _mm_or_si128(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        return (uint64_t)_mm_cvtsi128_si64(half) | (uint64_t)_mm_extract_epi64(half, 1);
+    }
+
     /* Decodes the small values of a block, in groups of four. The next block begins with the values that are left. */
     ORCIDX_SO_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
-                                          uint8_t* out, int wide, uint64_t* most) {
+                                          uint8_t* out, int form, uint64_t* most) {
         const uint8_t* p = *at;
         uint64_t gaps;
         int64_t four;
         __m256i codes;
-        __m128i half;
         if (end - p >= 64) {
             if (stops == ~(uint64_t)0 && left >= 64) {
-                orcidx_ones(p, out, wide);
+                orcidx_ones(p, out, form, 0);
                 *most |= 127;
                 *at = p + 64;
                 return 64;
             }
             if (stops == 0xaaaaaaaaaaaaaaaaull && left >= 32) {
-                orcidx_pairs(p, out, wide);
+                orcidx_pairs(p, out, form, 0);
                 *most |= 0x3fff;
                 *at = p + 64;
                 return 32;
@@ -229,14 +259,91 @@ cdef extern from *:
         four = (four < left ? four : left) >> 2;
         if (!four) return 0;
         gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes that are not ends */
-        gaps &= gaps >> 1;
-        gaps &= gaps >> 2;
-        if (gaps & gaps >> 4) return 0;                                 /* a value of more than 8 bytes */
+        if (orcidx_has_run(gaps, 8)) return 0;                          /* a value of more than 8 bytes */
         codes = _mm256_setzero_si256();
-        *at = p + orcidx_fours(p, stops, four, out, wide, &codes);
-        half = _mm_or_si128(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
-        *most |= (uint64_t)_mm_cvtsi128_si64(half) | (uint64_t)_mm_extract_epi64(half, 1);
+        *at = p + orcidx_fours(p, stops, four, out, form, 0, &codes);
+        *most |= orcidx_or(codes);
         return 4 * four;
+    }
+
+    /* Has a bit for each of up to 64 rows: whether it is kept. */
+    ORCIDX_SO_INLINE uint64_t orcidx_kept_bits(const uint8_t* mask, int64_t rows) {
+        uint8_t some[64];
+        __m256i low, high;
+        if (rows < 64) {
+            memset(some, 0, 64);
+            memcpy(some, mask, (size_t)rows);
+            mask = some;
+        }
+        low = _mm256_slli_epi16(_mm256_loadu_si256((const __m256i*)mask), 7);
+        high = _mm256_slli_epi16(_mm256_loadu_si256((const __m256i*)(mask + 32)), 7);
+        return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+    }
+
+    /* The position of the end of value i. */
+    ORCIDX_SO_INLINE int64_t orcidx_end(uint64_t stops, int64_t i) {
+        return (int64_t)_tzcnt_u64(_pdep_u64((uint64_t)1 << i, stops));
+    }
+
+    /* Decodes the values whose bits are set in `kept`. All values have at most 8 bytes. Returns their number. */
+    ORCIDX_SO_INLINE int64_t orcidx_picked(const uint8_t* p, uint64_t stops, uint64_t kept, uint8_t* out) {
+        int64_t done = 0;
+        for (; kept; kept = _blsr_u64(kept), done++) {
+            int64_t i = (int64_t)_tzcnt_u64(kept), start = i ? orcidx_end(stops, i - 1) + 1 : 0;
+            uint64_t code = ORCIDX_FAST_GROUPS(orcidx_load64(p + start), orcidx_end(stops, i) + 1 - start);
+            code = (code >> 1) ^ -(code & 1);
+            orcidx_store_words(out + 16 * done, code, (uint64_t)((int64_t)code >> 63));
+        }
+        return done;
+    }
+
+    /* See `kept_values`. The code of a value that surely has few enough digits has at most `bits` bits (4 to 60). */
+    ORCIDX_FAST static int64_t orcidx_kept_fast(const uint8_t** at, const uint8_t* end, int64_t count,
+                                                const uint8_t* mask, int64_t rows, int bits, uint8_t* to,
+                                                int64_t* kept_count) {
+        const uint8_t* p = *at;
+        uint8_t* out = to + 16 * *kept_count;
+        const __m256i beyond = _mm256_set1_epi64x((long long)(~(uint64_t)0 << bits));
+        __m256i codes = _mm256_setzero_si256();
+        int64_t done = 0;
+        int sure = bits / 7 < 8 ? bits / 7 : 8;             /* values of so many bytes surely have few enough digits */
+        while (done < count && p < end) {
+            uint64_t stops = orcidx_varint_ends(p), kept, gaps;
+            int64_t values, last, few;
+            if (end - p < 64) stops = _bzhi_u64(stops, (unsigned)(end - p));
+            values = _mm_popcnt_u64(stops);
+            last = 63 - (int64_t)_lzcnt_u64(stops);
+            if (values > count - done) {
+                values = count - done;
+                last = orcidx_end(stops, values - 1);
+            }
+            if (!values) break;
+            gaps = _bzhi_u64(~stops, (unsigned)last);       /* bytes that are not ends */
+            kept = _bzhi_u64(orcidx_kept_bits(mask + done, rows - done), (unsigned)values);
+            few = _mm_popcnt_u64(kept);
+            if ((8 * few <= values || values < 4) && sure && !orcidx_has_run(gaps, sure)) {
+                out += 16 * orcidx_picked(p, stops, kept, out);
+            } else if (values == 64) {
+                if (bits < 7) break;
+                orcidx_ones(p, out, ORCIDX_KEPT, kept);
+                out += 16 * few;
+            } else if (values == 32 && stops == 0xaaaaaaaaaaaaaaaaull) {
+                if (bits < 14) break;
+                orcidx_pairs(p, out, ORCIDX_KEPT, kept);
+                out += 16 * few;
+            } else {
+                if (values < 4 || orcidx_has_run(gaps, 8)) break;
+                last = orcidx_fours(p, stops, values >> 2, out, ORCIDX_KEPT, kept, &codes) - 1;
+                if (!_mm256_testz_si256(codes, beyond)) break;
+                values &= ~(int64_t)3;
+                out += 16 * _mm_popcnt_u64(_bzhi_u64(kept, (unsigned)values));
+            }
+            p += last + 1;
+            done += values;
+        }
+        *at = p;
+        *kept_count = (out - to) >> 4;
+        return done;
     }
 
     #define ORCIDX_TOGETHER(WIDE) { \\
@@ -256,6 +363,7 @@ cdef extern from *:
     #else
     #define orcidx_wide_fast orcidx_wide
     #define orcidx_narrow_fast orcidx_narrow
+    #define orcidx_kept_fast(at, end, count, mask, rows, bits, out, kept) 0     /* not called without AVX2 */
     static int orcidx_is_fast(void) { return 0; }
     #endif
 
@@ -280,6 +388,9 @@ cdef extern from *:
                                      uint64_t* most, int* status) noexcept nogil
     int64_t c_narrow_fast "orcidx_narrow_fast"(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
                                                uint64_t* most, int* status) noexcept nogil
+    int64_t c_kept_fast "orcidx_kept_fast"(const uint8_t** at, const uint8_t* end, int64_t count, const uint8_t* mask,
+                                           int64_t rows, int bits, uint8_t* out, int64_t* kept) noexcept nogil
+    const uint64_t* pow10_low "orcidx_pow10_low"
     int64_t c_drop "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil
     bint c_is_fast "orcidx_is_fast"() noexcept nogil
 
@@ -304,6 +415,13 @@ cdef int64_t narrow_values(const uint8_t** at, const uint8_t* end, int64_t count
     if fast:
         return c_narrow_fast(at, end, count, <uint8_t*> out, most, &status)
     return c_narrow(at, end, count, <uint8_t*> out, most, &status)
+
+
+cdef int64_t kept_values(const uint8_t** at, const uint8_t* end, int64_t count, const uint8_t* mask, int64_t rows,
+                         int precision, uint8_t* out, int64_t* kept) noexcept nogil:
+    # A code of this many bits has at most 2**(bits - 1) as its value, which is less than 10**precision.
+    cdef int bits = 64 - leading_zeros(pow10_low[precision] - 1)
+    return c_kept_fast(at, end, count, mask, rows, bits, out, kept) if fast else 0
 
 
 cdef int64_t drop_values(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil:

@@ -233,19 +233,22 @@ def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64
         refuse_status(status, values.window.name)
 
 
-cdef int64_t next_decimals(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,
-                           int64_t* narrow, uint8_t* wide, int* status) except -1 nogil:
-    cdef int64_t step = min(left, <int64_t> BLOCK)
-    cdef int64_t same = skip_same(scales, step, scale) if by_runs else 0
-    if same and precision <= NARROW:
-        status[0] = read_same_narrow(values, narrow, same, precision)
-    elif same:
-        status[0] = read_same(values, wide, same, precision)
-    else:
-        status[0] = read_block(values, scales, wide, step, scale, precision, rounding)
-        if precision <= NARROW and not status[0]:
-            halve(wide, step, narrow)
-    return same if same else step
+cdef int64_t next_same(IntRle scales, int64_t left, int scale) except -1 nogil:
+    return skip_same(scales, min(left, <int64_t> BLOCK), scale) if by_runs else 0
+
+
+cdef int64_t next_narrow(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,
+                         int64_t* out, int* status) except -1 nogil:
+    cdef uint8_t[16 * BLOCK] wide
+    cdef int64_t step = next_same(scales, left, scale)
+    if step:
+        status[0] = read_same_narrow(values, out, step, precision)
+        return step
+    step = min(left, <int64_t> BLOCK)
+    status[0] = read_block(values, scales, wide, step, scale, precision, rounding)
+    if not status[0]:
+        halve(wide, step, out)
+    return step
 
 
 cdef int64_t next_short_decimals(IntRle values, int64_t left, int precision, int64_t* narrow,

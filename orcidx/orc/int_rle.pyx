@@ -287,6 +287,8 @@ cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
     self.next_value = self.end_value
     while total < n:
         size = self.peek_run(&count)
+        if total and count > n - total:         # it is faster to begin the next call with a whole run
+            break
         if (count < LEAST_SAME and count < n - total) or not repeats(self, size, value):
             break
         if count > n - total:

@@ -1,74 +1,23 @@
 """Decodes decimals into Arrow's decimal128 and writes only the rows that are kept.
 
-A block of values is decoded into memory that stays in the processor's cache, as in ``decimals``. Then the kept values
-are copied to the output. Values of at most 18 digits take 64 bits until they are copied, and 128 bits in the output. A
-large output is written in whole cache lines by stores that bypass the caches.
+Decimals of at most 18 digits that are stored with the type's scale are selected while they are decoded
+(``decimal_varints``). If few of them are kept, the others are only skipped. All other values are decoded into a block
+that stays in the processor's cache, as in ``decimals``. Then the kept values are copied. A large output is written in
+whole cache lines by stores that bypass the caches.
 """
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 
-from orcidx.orc.bit_unpack cimport use_avx2
+from orcidx.orc.decimal_varints cimport kept_values
 from orcidx.orc.decimals cimport (
-    BLOCK, NARROW, check, next_decimals, next_short_decimals, refuse_status, rounding_of, widen_values,
+    BLOCK, NARROW, check, next_same, next_short_decimals, read_block, read_same, refuse_status, rounding_of,
+    widen_values,
 )
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.kept_rows cimport check_mask, keep_block
-from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, widen_streaming
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.window cimport Window
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-    #if defined(__GNUC__) && defined(__x86_64__)
-    #include <immintrin.h>
-    /* For each set of kept values among four: the numbers of the 32-bit halves, first of the kept values, then of the
-       others. */
-    #define ORCIDX_FOUR(a, b, c, d) {2 * a, 2 * a + 1, 2 * b, 2 * b + 1, 2 * c, 2 * c + 1, 2 * d, 2 * d + 1}
-    static const int32_t orcidx_places[16][8] = {
-        ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(0, 1, 2, 3), ORCIDX_FOUR(1, 0, 2, 3), ORCIDX_FOUR(0, 1, 2, 3),
-        ORCIDX_FOUR(2, 0, 1, 3), ORCIDX_FOUR(0, 2, 1, 3), ORCIDX_FOUR(1, 2, 0, 3), ORCIDX_FOUR(0, 1, 2, 3),
-        ORCIDX_FOUR(3, 0, 1, 2), ORCIDX_FOUR(0, 3, 1, 2), ORCIDX_FOUR(1, 3, 0, 2), ORCIDX_FOUR(0, 1, 3, 2),
-        ORCIDX_FOUR(2, 3, 0, 1), ORCIDX_FOUR(0, 2, 3, 1), ORCIDX_FOUR(1, 2, 3, 0), ORCIDX_FOUR(0, 1, 2, 3),
-    };
-    /* Moves the kept values among four values to the front of `out`, which has room for four. Returns their number. */
-    __attribute__((target("avx2,popcnt"))) static inline int orcidx_keep_four(
-            const int64_t* values, uint32_t mask, int64_t* out) {
-        uint32_t set = (mask * 0x01020408u >> 24) & 15;
-        __m256i order = _mm256_loadu_si256((const __m256i*)orcidx_places[set]);
-        __m256i four = _mm256_loadu_si256((const __m256i*)values);
-        _mm256_storeu_si256((__m256i*)out, _mm256_permutevar8x32_epi32(four, order));
-        return __builtin_popcount(set);
-    }
-    /* Copies the kept values to memory that has room for all values. Returns their number. */
-    __attribute__((target("avx2,popcnt"))) static int64_t orcidx_keep_fours(
-            const int64_t* values, const uint8_t* mask, int64_t rows, int64_t* out) {
-        int64_t i = 0, k = 0;
-        for (; i + 8 <= rows; i += 8) {
-            uint64_t word;
-            memcpy(&word, mask + i, 8);
-            if (!word) continue;
-            if (word == ORCIDX_ONES) {
-                __m256i low = _mm256_loadu_si256((const __m256i*)(values + i));
-                __m256i high = _mm256_loadu_si256((const __m256i*)(values + i + 4));
-                _mm256_storeu_si256((__m256i*)(out + k), low);
-                _mm256_storeu_si256((__m256i*)(out + k + 4), high);
-                k += 8;
-                continue;
-            }
-            k += orcidx_keep_four(values + i, (uint32_t)word, out + k);
-            k += orcidx_keep_four(values + i + 4, (uint32_t)(word >> 32), out + k);
-        }
-        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; }
-        return k;
-    }
-    #else
-    #define orcidx_keep_fours(values, mask, rows, out) 0     /* not called without AVX2 */
-    #endif
-    """
-    int64_t keep_fours "orcidx_keep_fours"(const int64_t* values, const uint8_t* mask, int64_t rows,
-                                           int64_t* out) noexcept nogil
 
 
 cdef enum:
@@ -76,10 +25,12 @@ cdef enum:
 
 
 ctypedef struct Kept:
-    # A buffer for the 64-bit decimals of kept rows. `waiting` is the number of decimals in the buffer.
-    int64_t near[BLOCK + LINE + 1]
-    int64_t waiting
+    # The kept decimals of a block are written to `place`, which is `near` if `streaming` is set, otherwise the position
+    # in the output. `waiting` is their number. One decimal more may be written after them.
+    uint8_t near[16 * (BLOCK + LINE + 1)]
+    uint8_t* place
     uint8_t* out
+    int64_t waiting
     bint streaming
 
 
@@ -91,56 +42,66 @@ cdef int64_t begin(Kept* to, uint8_t[::1] out, const uint8_t[::1] mask, int64_t 
         raise ValueError("there must be room for one value more than are kept")
     to.out, to.waiting = &out[0], 0
     to.streaming = count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
+    to.place = &to.near[0] if to.streaming else to.out
     return mask.shape[0]
 
 
-cdef int put(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) noexcept nogil:
-    # Stores the kept values of a block of up to BLOCK values, widened to 128 bits. Streaming stores write only whole
-    # cache lines.
-    cdef int64_t whole
-    if use_avx2:
-        to.waiting += keep_fours(block, mask, step, to.near + to.waiting)
-    else:
-        to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
+cdef void keep(const uint8_t* block, const uint8_t* mask, int64_t rows, Kept* to) noexcept nogil:
+    to.waiting += keep_block(block, 16, mask, rows, to.place + 16 * to.waiting)
+
+
+cdef void store(Kept* to) noexcept nogil:
+    # Moves on after a block of up to BLOCK values. Streaming stores write only whole cache lines.
+    cdef int64_t lines
     if not to.streaming:
-        widen_values(to.near, to.waiting, to.out)
-        to.out += 16 * to.waiting
+        to.place += 16 * to.waiting
         to.waiting = 0
-        return 0
-    whole = to.waiting & ~<int64_t> (LINE - 1)
-    widen_streaming(to.out, to.near, whole)
-    to.out += 16 * whole
-    to.waiting -= whole
-    memmove(to.near, to.near + whole, 8 * to.waiting)
-    return 0
+        return
+    lines = to.waiting // LINE
+    store_streaming(to.out, to.near, 16 * LINE * lines)
+    to.out += 16 * LINE * lines
+    to.waiting -= LINE * lines
+    memmove(to.near, to.near + 16 * LINE * lines, 16 * to.waiting)
 
 
-cdef int end(Kept* to) noexcept nogil:
-    widen_values(to.near, to.waiting, to.out)
+cdef void end(Kept* to) noexcept nogil:
     if to.streaming:
+        memcpy(to.out, to.near, 16 * to.waiting)
         fence_stores()
-    return 0
+
+
+cdef int64_t next_kept(Window values, IntRle scales, const uint8_t* mask, int64_t rows, int scale, int precision,
+                       int rounding, Kept* to, int* status) except -1 nogil:
+    # Reads the next values, at most BLOCK, and keeps those of kept rows. `mask` has `rows` bytes. Returns the number of
+    # values.
+    cdef uint8_t[16 * BLOCK] block
+    cdef const uint8_t* at = values.p
+    cdef int64_t done = 0, step = next_same(scales, rows, scale)
+    if step == 0:
+        step = min(rows, <int64_t> BLOCK)
+        status[0] = read_block(values, scales, block, step, scale, precision, rounding)
+    else:
+        if precision <= NARROW and at != values.end:
+            done = kept_values(&at, values.end, step, mask, rows, precision, to.place, &to.waiting)
+            values.p = at
+        if done < step:
+            status[0] = read_same(values, block, step - done, precision)
+    if done < step and not status[0]:
+        keep(block, mask + done, step - done, to)
+    return step
 
 
 def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
                        const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
     """Reads a value for each byte of ``mask``, as ``read_decimals`` does. Writes the ``count`` kept values to ``out``,
     which must have room for ``count + 1`` values. All values are checked."""
-    cdef uint8_t wide[16 * BLOCK]
-    cdef int64_t block[BLOCK]
     cdef Kept to
-    cdef int64_t done = 0, kept = 0, step, rows = begin(&to, out, mask, count, scale, precision)
+    cdef int64_t done = 0, rows = begin(&to, out, mask, count, scale, precision)
     cdef int mode = rounding_of(rounding), status = 0
     with nogil:
-        while done < rows:
-            step = next_decimals(values, scales, rows - done, scale, precision, mode, block, wide, &status)
-            if status:
-                break
-            if precision <= NARROW:
-                put(block, &mask[done], step, &to)
-            else:
-                kept += keep_block(wide, 16, &mask[done], step, &out[16 * kept])
-            done += step
+        while done < rows and not status:
+            done += next_kept(values, scales, &mask[done], rows - done, scale, precision, mode, &to, &status)
+            store(&to)
         end(&to)
     if status:
         refuse_status(status, values.name)
@@ -150,7 +111,8 @@ def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, 
                              int64_t count, *, int scale, int precision):
     """Reads a value for each byte of ``mask``, as ``read_short_decimals`` does. Writes the ``count`` kept values to
     ``out``, which must have room for ``count + 1`` values."""
-    cdef int64_t block[BLOCK]
+    cdef uint8_t[16 * BLOCK] wide
+    cdef int64_t[BLOCK] block
     cdef Kept to
     cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)
     cdef int status = 0
@@ -161,7 +123,9 @@ def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, 
             step = next_short_decimals(values, rows - done, precision, block, &status)
             if status:
                 break
-            put(block, &mask[done], step, &to)
+            widen_values(block, step, wide)
+            keep(wide, &mask[done], step, &to)
+            store(&to)
             done += step
         end(&to)
     if status:

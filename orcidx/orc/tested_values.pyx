@@ -8,7 +8,7 @@ A block of values is decoded, and tested while it is in the processor's cache. F
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from orcidx.orc.decimals cimport BLOCK as DECIMALS
-from orcidx.orc.decimals cimport NARROW, next_decimals, next_short_decimals, refuse_status, rounding_of
+from orcidx.orc.decimals cimport NARROW, next_narrow, next_short_decimals, refuse_status, rounding_of
 from orcidx.orc.int_rle cimport BLOCK, IntRle, near_int64
 from orcidx.orc.window cimport Window
 from orcidx.predicate.compares cimport mark_int32, mark_int64
@@ -69,14 +69,13 @@ def decimals_within(Window values not None, IntRle scales not None, uint8_t[::1]
                     int64_t high, *, int scale, int precision, str rounding):
     """Tests a decimal of at most 18 digits for each byte of ``out``, by its unscaled value. Raises the errors of
     ``read_decimals``."""
-    cdef uint8_t wide[16 * DECIMALS]
     cdef int64_t block[DECIMALS]
     cdef int64_t step, done = 0, rows = out.shape[0]
     cdef int mode = rounding_of(rounding), status = 0
     check(scale, precision)
     with nogil:
         while done < rows:
-            step = next_decimals(values, scales, rows - done, scale, precision, mode, block, wide, &status)
+            step = next_narrow(values, scales, rows - done, scale, precision, mode, block, &status)
             if status:
                 break
             mark_int64(block, step, low, high, &out[done])

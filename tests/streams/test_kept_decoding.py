@@ -269,6 +269,41 @@ def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Gene
     assert failed
 
 
+ONE_SIZE = [
+    *(("one byte", digits) for digits in (3, 9)),
+    *(("two bytes", digits) for digits in (3, 4, 9)),
+    *(("most digits", digits) for digits in (1, 2, 4, 9, 15, 17, 18)),
+]
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize(("size", "precision"), ONE_SIZE)
+def test_decimals_of_one_size(rng: np.random.Generator, size: str, precision: int, bad: bool) -> None:
+    """There are loops of their own for values of one byte and of two bytes, and for values that may have too many
+    digits. A value that has too many is found in any row, kept or not."""
+    low, high = {"one byte": (0, 1 << 6), "two bytes": (1 << 6, 500)}.get(size, (0, 10**precision))
+    rows = 5000
+    values = rng.integers(low, high, rows) * rng.choice([1, -1], rows)
+    if size == "most digits":
+        values = np.where(rng.random(rows) < 0.3, rng.choice([1, -1], rows) * (10**precision - 1), values)
+    if bad:
+        values[rng.integers(0, rows)] = rng.choice([10**precision, -(10**precision)])
+    data = b"".join(encoders.varint(int(one) * 2 if one >= 0 else -2 * int(one) - 1) for one in values)
+    scales = encoders.fixed_delta(2, 0, 500, signed=True).data * (rows // 500)
+    digits: dict[str, Any] = {"scale": 2, "precision": precision, "rounding": "error"}
+    for share in SHARES:
+        some = numbers(rng, data, scales, None, **digits)[0]
+        kept = numbers(rng, data, scales, None, **digits)[1]
+        mask = (rng.random(rows) < share).view(np.uint8)
+        found, error = outcome(lambda: kept(mask, int(mask.sum())))  # noqa: B023
+        expected, other = outcome(lambda: some(rows))  # noqa: B023
+        assert error == other
+        assert bad == (error is not None)
+        if not bad:
+            assert np.array_equal(expected.view(np.int64)[:, 0], values)
+            assert np.array_equal(found, expected[mask.view(np.bool_)])
+
+
 @pytest.mark.parametrize("name", ["int32", "int64", "days", "narrow decimals", "short decimals"])
 def test_what_is_within_a_range_is_what_a_comparison_finds(name: str, rng: np.random.Generator) -> None:
     passed = failed = 0
