@@ -97,10 +97,15 @@ def join_batches(
     first: int | None = None,
     large: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields batches of at most ``batch_size`` rows, in order. See ``Joiner``."""
+    """Yields batches of at most ``batch_size`` rows, in order. See ``Joiner``. If ``batches`` raises an error, the rows
+    before it are yielded first."""
     joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes, first=first, large=large)
-    for batch in batches:
-        yield from joiner.add(batch)
+    try:
+        for batch in batches:
+            yield from joiner.add(batch)
+    except Exception:
+        yield from joiner.rest()
+        raise
     yield from joiner.rest()
 
 

@@ -8,7 +8,7 @@ Each iteration opens the files in order, prunes their stripes by all indexes, an
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -267,22 +267,16 @@ class Scan(RequestNarrowing, ArrowStream):
             for batch in await off_loop(lambda: list(self.to_batches())):
                 yield batch
             return
-        joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
         files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file and use indexes
         try:
-            async with aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results:
-                async for batch in results:
-                    if left is not None:
-                        batch = batch.slice(0, left)
-                        left -= batch.num_rows
-                    for joined in await off_loop(partial(_joined, joiner, batch)):
-                        yield joined
-                        metrics.rows_returned += joined.num_rows
-                    if left == 0:
-                        break
-            for joined in await off_loop(lambda: list(joiner.rest())):
-                yield joined
+            async with (
+                aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results,
+                aclosing(_joined(results, self.options, left)) as batches,
+            ):
+                async for batch in batches:
+                    yield batch
+                    metrics.rows_returned += batch.num_rows
         finally:
             await off_loop(files.close)  # waits for files that are being opened
 
@@ -449,7 +443,31 @@ class Scan(RequestNarrowing, ArrowStream):
         return Explanation(where, columns, (*gone, *files), depths)
 
 
-def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+async def _joined(
+    batches: AsyncIterator[pa.RecordBatch], options: ReadOptions, left: int | None
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Does the same as ``join_batches`` and ``limited``, but joins in another thread. ``left``: the largest number of
+    rows."""
+    joiner = Joiner(batch_size=options.batch_size, batch_bytes=options.batch_bytes)
+    failed: Exception | None = None
+    try:
+        async for batch in batches:
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            for joined in await off_loop(partial(_added, joiner, batch)):
+                yield joined
+            if left == 0:
+                break
+    except Exception as error:  # the rows before the error are yielded first
+        failed = error
+    for joined in await off_loop(lambda: list(joiner.rest())):
+        yield joined
+    if failed is not None:
+        raise failed
+
+
+def _added(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return list(joiner.add(batch))
 
 

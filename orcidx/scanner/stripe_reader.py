@@ -14,11 +14,12 @@ decodes all columns at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orcidx.errors import OrcidxError
 from orcidx.fetching.byte_budget import ByteBudget, Share
 from orcidx.fetching.drive import PENDING, Fetch, Pending
 from orcidx.options import ReadOptions
@@ -33,7 +34,7 @@ from orcidx.scanner.span_behind import OtherColumns, SpanBatches, SpanBehind
 from orcidx.scanner.span_plan import FIRST_OF_ALL_ROWS, FIRST_ROWS, GROWTH_FACTOR, GROWTH_OF_BATCHES, SpanPlan
 from orcidx.scanner.span_reader import SpanReader, StripeGroups
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
-from orcidx.scanner.survivors import WaitingRows
+from orcidx.scanner.survivors import Survivors, WaitingRows
 
 __all__ = ["Caller", "Step", "scan_stripe"]
 
@@ -94,8 +95,17 @@ class StripeReader:
             if ahead is not None and ahead.has_room and self._goes_on:
                 reads.expect(ahead, planned)
             start, stop = self.spans.take()
-            matching = reads.matching(start, stop)
-            for found in behind.before_an_error(matching) if reads.dense and tests else matching:
+            filtered: Iterator[Survivors | pa.RecordBatch] = reads.matching(start, stop)
+            if reads.dense and tests:
+                filtered = behind.before_an_error(filtered)
+            while True:
+                try:
+                    found = next(filtered, None)
+                except OrcidxError:
+                    yield from self._flush()  # the rows before the error
+                    raise
+                if found is None:
+                    break
                 if isinstance(found, pa.RecordBatch):
                     yield found
                     continue

@@ -1,5 +1,6 @@
 """Joining and cutting batches."""
 
+import asyncio
 import io
 from collections.abc import Iterable
 from pathlib import Path
@@ -273,3 +274,60 @@ def test_batches_before_damage_are_returned(tmp_path: Path) -> None:
         assert 60_000 < sum(found) <= 70_000
         returned.append(found)
     assert returned[0] == returned[1]
+
+
+@pytest.mark.parametrize("way", ["batches", "async", "stripe", "limit"])
+def test_rows_that_wait_to_be_joined_are_returned_before_an_error(tmp_path: Path, way: str) -> None:
+    """The last of several short stripes is damaged. The rows of the other stripes fill no batch."""
+    path = tmp_path / "a.orc"
+    table = pa.table({"x": [f"row {row:05}" for row in range(40_000)]})
+    orcidx.write_table(table, path, compression="uncompressed", stripe_size=100_000)
+    *before, last = [sum(batch.num_rows for batch in stripe) for stripe in orcidx.scan(path).stripes()]
+    assert before
+    assert last > 1
+    stored = bytearray(path.read_bytes())
+    assert stored.count(b"row 39998") == 1
+    stored[stored.index(b"row 39998")] = 0xFF
+    path.write_bytes(stored)
+    scan = orcidx.scan(path, batch_size=1 << 20, use_threads=False)
+    if way == "limit":
+        scan = scan.limit(39_999)
+    found: list[int] = []
+
+    async def collect() -> None:
+        async for batch in scan:
+            found.append(batch.num_rows)
+
+    def read() -> None:
+        if way == "async":
+            asyncio.run(collect())
+        elif way == "stripe":
+            for stripe in scan.stripes():
+                count_into(found, stripe)
+        else:
+            count_into(found, scan)
+
+    with pytest.raises(CorruptFile, match="UTF-8"):
+        read()
+    if way == "stripe":
+        assert found == before
+    else:
+        assert found == [sum(before)]
+
+
+@pytest.mark.parametrize("use_threads", [False, True])
+def test_matching_rows_that_wait_are_returned_before_an_error(tmp_path: Path, use_threads: bool) -> None:
+    """Few rows match, so they wait until they fill a batch. The column of the condition is damaged near its end."""
+    path = tmp_path / "a.orc"
+    rows = 300_000
+    texts = ["match" if row in (10, 20_000, 150_000) else f"{'az'[row % 2]} {row:06}" for row in range(rows)]
+    table = pa.table({"id": range(rows), "x": texts})
+    orcidx.write_table(table, path, compression="uncompressed", dictionary_key_size_threshold=0)
+    stored = bytearray(path.read_bytes())
+    assert stored.count(b"a 299990") == 1
+    stored[stored.index(b"a 299990")] = 0xFF
+    path.write_bytes(stored)
+    found: list[int] = []
+    with pytest.raises(CorruptFile, match="UTF-8"):
+        count_into(found, orcidx.scan(path, columns=["id"], where="x IN ('match', 'none')", use_threads=use_threads))
+    assert sum(found) == 3
