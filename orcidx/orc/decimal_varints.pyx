@@ -5,8 +5,9 @@ end of the previous value. After that, four values at a time are loaded, cut at 
 values of a block have 1 or 2 bytes, the whole block is decoded together. Values of more than 8 bytes are decoded one by
 one.
 
-If only some rows are kept, their values are moved together in registers before they are stored. If few rows are kept,
-only their values are decoded, because the ends of all values are known.
+``kept_values`` writes only the values of kept rows. Each value is written, and the next value overwrites it if it is
+not kept. If few rows are kept, only their values are decoded. The ends of all values are known, so the other values are
+only counted.
 """
 
 import os

@@ -27,52 +27,24 @@ cdef extern from *:
     #endif
     }
 
-    #if defined(__SSE2__) || defined(_M_X64)
-    #include <emmintrin.h>
-    /* Adds up the bytes of the first rows, and or-s them into `any`. Returns the number of these rows. */
-    static inline int64_t orcidx_kept_many(const uint8_t* mask, int64_t rows, int64_t* total, uint64_t* any) {
-        __m128i bits = _mm_setzero_si128(), sum = bits, zero = bits;
-        int64_t i = 0;
-        for (; i + 32 <= rows; i += 32) {
-            __m128i one = _mm_loadu_si128((const __m128i*)(mask + i));
-            __m128i other = _mm_loadu_si128((const __m128i*)(mask + i + 16));
-            bits = _mm_or_si128(bits, _mm_or_si128(one, other));
-            sum = _mm_add_epi64(sum, _mm_add_epi64(_mm_sad_epu8(one, zero), _mm_sad_epu8(other, zero)));
-        }
-        *any = (uint64_t)_mm_cvtsi128_si64(_mm_or_si128(bits, _mm_unpackhi_epi64(bits, bits)));
-        *total = _mm_cvtsi128_si64(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
-        return i;
-    }
-    #else
-    /* Each byte of `sum` adds up at most 255 ones, so it does not overflow. */
-    static inline int64_t orcidx_kept_many(const uint8_t* mask, int64_t rows, int64_t* total, uint64_t* any) {
-        int64_t i = 0;
-        *total = 0;
-        *any = 0;
+    /* Returns the number of rows that a mask keeps, or -1 if the mask has other bytes than 0 and 1. Each byte of
+       `sum` adds up at most 255 ones, so it does not overflow. */
+    static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
+        int64_t i = 0, total = 0;
+        uint64_t any = 0;
         while (i + 8 <= rows) {
             int64_t words = (rows - i) / 8 < 255 ? (rows - i) / 8 : 255;
             uint64_t sum = 0;
             for (int64_t j = 0; j < words; j++) {
                 uint64_t word = orcidx_eight(mask + i + 8 * j);
-                *any |= word;
+                any |= word;
                 sum += word;
             }
             sum = (sum & 0x00ff00ff00ff00ffull) + ((sum >> 8) & 0x00ff00ff00ff00ffull);
-            *total += (int64_t)((sum * 0x0001000100010001ull) >> 48);
+            total += (int64_t)((sum * 0x0001000100010001ull) >> 48);
             i += 8 * words;
         }
-        return i;
-    }
-    #endif
-
-    /* Returns the number of rows that a mask keeps, or -1 if the mask has other bytes than 0 and 1. */
-    static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
-        int64_t total;
-        uint64_t any;
-        for (int64_t i = orcidx_kept_many(mask, rows, &total, &any); i < rows; i++) {
-            any |= mask[i];
-            total += mask[i];
-        }
+        for (; i < rows; i++) { any |= mask[i]; total += mask[i]; }
         return any & ~ORCIDX_ONES ? -1 : total;
     }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-__all__ = ["Joiner", "concatenated", "join_batches", "without_fields"]
+from orcidx.fetching.drive import off_loop
+
+__all__ = ["Joiner", "concatenated", "join_batches", "join_off_loop", "without_fields"]
 
 
 def without_fields(rows: int) -> pa.RecordBatch:
@@ -107,6 +110,34 @@ def join_batches(
         yield from joiner.rest()
         raise
     yield from joiner.rest()
+
+
+async def join_off_loop(
+    batches: AsyncIterator[pa.RecordBatch], left: int | None, *, batch_size: int, batch_bytes: int
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Does the same as ``join_batches``, but joins in another thread. At most ``left`` rows are yielded. None means no
+    limit."""
+    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes)
+    failed: Exception | None = None
+    try:
+        async for batch in batches:
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            for joined in await off_loop(partial(_added, joiner, batch)):
+                yield joined
+            if left == 0:
+                break
+    except Exception as error:
+        failed = error
+    for joined in await off_loop(lambda: list(joiner.rest())):
+        yield joined
+    if failed is not None:
+        raise failed
+
+
+def _added(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return list(joiner.add(batch))
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ Each iteration opens the files in order, prunes their stripes by all indexes, an
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from orcidx.scanner.aggregate_pass import (
     plan_aggregation,
 )
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
-from orcidx.scanner.batches import Joiner, join_batches
+from orcidx.scanner.batches import join_batches, join_off_loop
 from orcidx.scanner.explaining import explain_files, gone_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, check_condition, jobs_left, open_job
 from orcidx.scanner.metrics import ScanMetrics
@@ -260,7 +260,7 @@ class Scan(RequestNarrowing, ArrowStream):
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """An asynchronous iterator over the batches. Byte ranges are fetched asynchronously, and decoding runs in
         another thread."""
-        left = self.row_limit
+        left, size, most = self.row_limit, self.options.batch_size, self.options.batch_bytes
         if left == 0:
             return
         if self.top:
@@ -272,7 +272,7 @@ class Scan(RequestNarrowing, ArrowStream):
         try:
             async with (
                 aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results,
-                aclosing(_joined(results, self.options, left)) as batches,
+                aclosing(join_off_loop(results, left, batch_size=size, batch_bytes=most)) as batches,
             ):
                 async for batch in batches:
                     yield batch
@@ -441,34 +441,6 @@ class Scan(RequestNarrowing, ArrowStream):
                 if not scan.jobs:
                     return Explanation(where, (), tuple(gone))
         return Explanation(where, columns, (*gone, *files), depths)
-
-
-async def _joined(
-    batches: AsyncIterator[pa.RecordBatch], options: ReadOptions, left: int | None
-) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Does the same as ``join_batches`` and ``limited``, but joins in another thread. ``left``: the largest number of
-    rows."""
-    joiner = Joiner(batch_size=options.batch_size, batch_bytes=options.batch_bytes)
-    failed: Exception | None = None
-    try:
-        async for batch in batches:
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            for joined in await off_loop(partial(_added, joiner, batch)):
-                yield joined
-            if left == 0:
-                break
-    except Exception as error:  # the rows before the error are yielded first
-        failed = error
-    for joined in await off_loop(lambda: list(joiner.rest())):
-        yield joined
-    if failed is not None:
-        raise failed
-
-
-def _added(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    return list(joiner.add(batch))
 
 
 def _short(value: object) -> str:
