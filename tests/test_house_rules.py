@@ -145,12 +145,21 @@ def name_of(path: Path) -> str:
 def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
     """Returns the number of lines without docstrings, so that longer docstrings do not count as longer code."""
     lines = (node.end_lineno or 0) - node.lineno + 1
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = inner.body[0]
-            if ast.get_docstring(inner) is not None:
-                lines -= (first.end_lineno or 0) - first.lineno + 1
+    for inner in definitions_in(node):
+        first = inner.body[0]
+        if ast.get_docstring(inner) is not None:
+            lines -= (first.end_lineno or 0) - first.lineno + 1
     return lines
+
+
+def definitions_in(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yields a node and the nodes below it that are functions or classes. Does not visit expressions."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        below = getattr(node, name, ())
+        for inner in below if isinstance(below, list) else ():
+            yield from definitions_in(inner)
 
 
 def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:

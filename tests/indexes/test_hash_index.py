@@ -116,7 +116,7 @@ def keys(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
     return types, draw(st.lists(row, max_size=3))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(keys(), st.integers(0, 2))
 def test_key_hash_is_the_murmur_hash_of_the_row(drawn: tuple[list[str], list[list[Any]]], skip: int) -> None:
     types, rows = drawn

@@ -379,7 +379,7 @@ def mixed_index(kinds: tuple[str, ...]) -> paimon.FileIndex:
     return paimon.read_file_index(built.to_bytes(), types=MIXED_TYPES, strict=True, rows=MIXED.num_rows)
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(trees, st.sampled_from(["ieee", "largest"]), st.sets(st.sampled_from(list(KINDS_OF)), min_size=1))
 def test_predicates(where: Any, nan: str, kinds: set[str]) -> None:
     index = mixed_index(tuple(sorted(kinds)))

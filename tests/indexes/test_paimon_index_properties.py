@@ -138,7 +138,7 @@ def asks(op: str, sql: str) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sql)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_answers_are_sound_and_exact(case: Case, data: st.DataObject) -> None:
     values = data.draw(columns(case))

@@ -25,7 +25,7 @@ from orcidx.predicate import dictionary_answers, parse, weight_of
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.storage import IdentityCache
 
-KEYS = 5_000
+KEYS = 2_000
 EPOCH = datetime.datetime(2020, 1, 1)
 VALUES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "int": (pa.int64(), lambda i: (1 << 40) + i),

@@ -296,7 +296,7 @@ def tightest(node):
     return node
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(expressions)
 def test_a_pyarrow_expression_means_what_pyarrow_says(expression):
     numbered = TABLE.append_column("row", pa.array(range(TABLE.num_rows)))

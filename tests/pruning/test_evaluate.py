@@ -76,7 +76,7 @@ def true_rows(node, truth) -> RowSelection:
     return functools.reduce(lambda x, y: x & y if isinstance(node, And) else x | y, parts)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_it_never_loses_a_row_and_never_promises_a_wrong_one(data):
     bound = bind(data.draw(trees), SCHEMA)

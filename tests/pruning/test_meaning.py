@@ -24,7 +24,7 @@ def expected(predicate, rows, nan):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data(), nan=st.sampled_from(["ieee", "largest"]))
 def test_one_column(name, data, nan):
     values = [*KINDS[name][1], None]

@@ -133,7 +133,7 @@ def statistics(draw, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data(), nan=st.sampled_from(["ieee", "largest"]))
 def test_statistics_lose_no_row_and_promise_none_wrongly(name, data, nan):
     units, made = data.draw(statistics(name))

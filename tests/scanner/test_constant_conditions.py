@@ -77,7 +77,7 @@ def test_random_conditions(tmp_path: Path, rng: np.random.Generator, with_index:
     table = sound(tmp_path, rng)
     if with_index:
         index_here(tmp_path, {"bitmap": {"v": {}}})
-    for _ in range(20):
+    for _ in range(10):
         where, matches = condition(rng, table)
         expected = table.filter(pc.fill_null(matches, fill_value=False))
         options: Any = {"nan": str(rng.choice(["ieee", "largest"])), "batch_size": int(rng.choice([7, 65536]))}

@@ -191,7 +191,7 @@ def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> N
     """The scan raises the error that a single thread finds first. All rows before this error are returned."""
     data = Path(path).read_bytes()
     failures = 0
-    for _ in range(25):
+    for _ in range(12):
         damaged = bytearray(data)
         for at in rng.integers(0, len(data), 4).tolist():
             damaged[at] ^= 1 << int(rng.integers(0, 8))
@@ -200,7 +200,7 @@ def test_damaged_files(path: str, tmp_path: Path, rng: np.random.Generator) -> N
         _, failed, _ = same_for_all(str(file), counters=False, where="noise > 100", batch_size=500)
         failures += bool(failed)
         same_for_all(str(file), counters=False, where="noise > 100", rows=1 << 20, for_table=bool(rng.random() < 0.5))
-    assert failures > 4
+    assert failures > 2
 
 
 def test_rows_before_an_error_in_a_later_stripe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -357,8 +357,7 @@ def test_ranges_that_do_not_fit() -> None:
     assert not out.any()
 
 
-@pytest.mark.parametrize("share", [0.999, 0.9])
-@pytest.mark.parametrize("at", [0, 16, 8])
+@pytest.mark.parametrize(("share", "at"), [(0.999, 0), (0.999, 8), (0.9, 16)])
 def test_decimals_that_go_past_the_caches(rng: np.random.Generator, share: float, at: int) -> None:
     """If the output begins at the start of a cache line, stores of whole lines bypass the caches."""
     rows = 80_001
