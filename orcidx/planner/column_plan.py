@@ -90,6 +90,11 @@ class ColumnPlan:
         return frozenset([column.id for column in self.predicate if column.kind in STRING_KINDS])
 
     @cached_property
+    def have_lengths(self) -> bool:
+        """Whether a column of the predicate is a string or a binary."""
+        return any([column.kind in STRING_KINDS or column.kind is TypeKind.BINARY for column in self.predicate])
+
+    @cached_property
     def decimals(self) -> frozenset[int]:
         """The ids of the predicate's columns that are decimals of at most ``NARROW_DIGITS`` digits."""
         return frozenset(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from orcidx.predicate.nodes import And, Bound, BoundLeaf, Constant, External, Leaf, Or, Predicate, all_of, any_of
 
-__all__ = ["conjuncts", "fold", "is_read_by_pyarrow", "leaves", "parts", "rewritten"]
+__all__ = ["Part", "conjuncts", "fold", "is_read_by_pyarrow", "leaves", "parts", "rewritten"]
 
 T = TypeVar("T")
 Part = Leaf | BoundLeaf | Constant | External

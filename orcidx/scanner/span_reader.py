@@ -28,6 +28,7 @@ from orcidx.scanner.span_plan import SpanPlan
 from orcidx.scanner.stripe_filter import StripeFilter
 from orcidx.scanner.survivors import Survivors, picked
 from orcidx.scanner.tested_columns import tested_columns
+from orcidx.scanner.wanted_lengths import expect_lengths
 
 __all__ = ["SpanReader", "StripeGroups"]
 
@@ -59,6 +60,8 @@ class StripeGroups:
         self.tested = None
         if self.first.cursors and False in plan.returned:
             self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
+        if plan.have_lengths and where is not None and rows.must.is_empty:
+            expect_lengths(self.first, plan.predicate_names, where)
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
         self.both = [*self.first.cursors, *self.rest.cursors]
         self.width = RowWidth(options, whole=where is None and rows.may.is_all)

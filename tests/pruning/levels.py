@@ -46,6 +46,7 @@ from orcidx.scanner import (
     stripes_together,
     tested_columns,
     top_scan,
+    wanted_lengths,
 )
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.range_units import RangeUnits
@@ -114,6 +115,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "columns compared by NumPy": ((column_pairs, "ENABLED", False),),
     "ends of a range at once": ((ranges, "ENABLED", False),),
     "tested while decoded": ((tested_columns, "ENABLED", False),),
+    "lengths of strings": ((wanted_lengths, "ENABLED", False),),
     "decimals in 64 bits": ((narrow_decimals, "ENABLED", False),),
     "rows kept in one pass": ((kept_arrays, "ENABLED", False),),
     "counts without arrays": ((Scan, "count_rows", _counted),),

@@ -85,38 +85,36 @@ _ROWS = re.compile(
 )
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
+def nodes() -> Iterator[tuple[Path, ast.AST]]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield path, ast.parse(path.read_text())
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield path, node
 
 
 def test_all_evidence_is_a_level() -> None:
     classes, names = set(), set()
-    for _, tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                for part in node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name == "test":
-                        given = [argument.arg for argument in part.args.args]
-                        classes |= {node.name} if given == ["self", "leaf", "alive"] else set()
-            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-                called = ast.unparse(node.func).rpartition(".")[2]
-                names |= {node.args[0].value} if called in NAMED_BY else set()
+    for _, node in nodes():
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == "test":
+                    given = [argument.arg for argument in part.args.args]
+                    classes |= {node.name} if given == ["self", "leaf", "alive"] else set()
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            names |= {node.args[0].value} if called in NAMED_BY else set()
     assert classes - PASSED_ON == {kind.__name__ for kind, _ in EVIDENCE.values()}
     assert names | NAMED_ELSEWHERE == {name for _, name in EVIDENCE.values() if name}
 
 
 def test_all_short_cuts_are_levels() -> None:
     found = set()
-    for path, tree in trees():
-        inside = path.parent.name in ("scanner", "planner")
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                result = ast.unparse(node.returns) if node.returns else ""
-                if (inside and _ROWS.search(result)) or re.search(r"(rule[sd]|numbers_rule)_out$", node.name):
-                    found.add(f"{path.stem}.{node.name}")
-            if isinstance(node, ast.Assign) and "ENABLED" in ast.unparse(node.targets[0]):
-                assert path.stem in SWITCHED, f"{path}: no level turns ENABLED off"
+    for path, node in nodes():
+        if isinstance(node, ast.FunctionDef):
+            result = ast.unparse(node.returns) if node.returns and path.parent.name in ("scanner", "planner") else ""
+            if _ROWS.search(result) or re.search(r"(rule[sd]|numbers_rule)_out$", node.name):
+                found.add(f"{path.stem}.{node.name}")
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            assert node.targets[0].id != "ENABLED" or path.stem in SWITCHED, f"{path}: no level turns ENABLED off"
     assert found == set(PLACES), "add a level to pruning/levels.py, and its function to PLACES"
     assert {level for level in PLACES.values() if level} <= set(SHORT_CUTS)
 

@@ -15,7 +15,16 @@ from orcidx.orc import buffers
 from orcidx.orc.buffers import SPARE_BYTES
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.columns import base
-from orcidx.orc.columns.base import KEPT_WIDTHS, LARGEST_ARRAY, ColumnReader, Pick, Present, StripeStreams, allocate
+from orcidx.orc.columns.base import (
+    KEPT_WIDTHS,
+    LARGEST_ARRAY,
+    ColumnReader,
+    Pick,
+    Present,
+    StripeStreams,
+    allocate,
+    bitmap_size,
+)
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
@@ -148,7 +157,13 @@ class Strings(ColumnReader):
 
 class DirectStrings(Strings):
     """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes of all values one after the
-    other."""
+    other.
+
+    ``wanted_lengths``: lengths in bytes, or None. If it is set, and no string of a read has one of these lengths, the
+    read returns a null for every row and leaves out the bytes of its strings. These bytes are only decompressed if a
+    later read, without a seek before it, needs the bytes after them."""
+
+    wanted_lengths: tuple[int, ...] | None = None
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -156,13 +171,30 @@ class DirectStrings(Strings):
             streams.window(node.id, StreamKind.LENGTH), version=self.run_length_version, signed=False
         )
         self._data = RawBytes(streams.window(node.id, StreamKind.DATA))
+        self._unread = 0
+
+    @property
+    def keeps_lengths(self) -> bool:
+        """Whether every returned string has its stored length, in a form of Arrow in which nulls can be returned for
+        ``wanted_lengths``."""
+        changes = self.node.kind is TypeKind.CHAR or (self._is_text and self.options.utf8 == "replace")
+        has_form = self.arrow_type == self._plain_type or (VIEWS_WITH_CONTENT and self.arrow_type == pa.string_view())
+        return has_form and not changes
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._unread = 0
         self._data.seek(mine)
         self._lengths.seek(mine)
 
     def _skip_values(self, count: int) -> None:
-        self._data.skip(buffers.skip_lengths(self._lengths, count))
+        self._unread += buffers.skip_lengths(self._lengths, count)
+
+    def _read_bytes(self, total: int) -> tuple[pa.Buffer, bool]:
+        """Reads the bytes of the next strings. See ``read_bytes``."""
+        if self._unread:
+            unread, self._unread = self._unread, 0
+            self._data.skip(unread)
+        return read_bytes(self._data, total, text=self._looks)
 
     def _read_values(self, present: Present) -> pa.Array:
         offsets, view = self.allocate((present.rows + 1) * 4)
@@ -174,9 +206,27 @@ class DirectStrings(Strings):
         else:
             total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, places)
         self.limits.claim_text(total + present.count * self.node.max_length * self._pads)
-        data, ascii_only = read_bytes(self._data, total, text=self._looks)
+        if self.wanted_lengths is not None and total <= FIRST_PIECE_BYTES and not self._has_wanted(places):
+            self._unread += total
+            return self._nulls(present.rows, offsets, total)
+        data, ascii_only = self._read_bytes(total)
         plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
         return self._typed(plain)
+
+    def _has_wanted(self, offsets: memoryview) -> bool:
+        """Whether a string has one of the wanted lengths."""
+        lengths = np.diff(np.frombuffer(offsets, np.int32))
+        return any((lengths == wanted).any() for wanted in self.wanted_lengths or ())
+
+    def _nulls(self, rows: int, offsets: pa.Buffer, total: int) -> pa.Array:
+        """Returns ``rows`` nulls. The array has memory for the ``total`` bytes of the strings, because the next reads
+        are planned by its size. The memory is not used, so it takes no time and no pages."""
+        data, _ = allocate(total)
+        bits = pa.py_buffer(np.zeros(bitmap_size(rows), np.uint8))
+        if self.arrow_type == self._plain_type:
+            return pa.Array.from_buffers(self.arrow_type, rows, [bits, offsets, data], rows)
+        views = pa.py_buffer(np.zeros(rows * VIEW_BYTES, np.uint8))
+        return pa.Array.from_buffers(self.arrow_type, rows, [bits, views, data], rows)
 
     def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
         """Selects the bytes of the kept rows without making offsets for all rows, if all strings have the same
@@ -189,7 +239,7 @@ class DirectStrings(Strings):
         offsets, view = self.allocate(size)
         total, length = buffers.read_lengths(self._lengths, rows, view.cast("i"))
         self.limits.claim_text(total)
-        data, ascii_only = read_bytes(self._data, total, text=self._looks)
+        data, ascii_only = self._read_bytes(total)
         if length not in KEPT_WIDTHS or (self._looks and not ascii_only):
             if length >= 0:
                 buffers.fill_offsets(view.cast("i"), length)
