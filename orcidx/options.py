@@ -54,7 +54,8 @@ class ValueOptions:
     """CHAR(n) values: as the writer stored them, padded with spaces to n characters, or without spaces at the end."""
     utf8: Literal["strict", "replace", "unchecked"] = "strict"
     """Invalid UTF-8 in a string column: raise ``CorruptFile`` ("strict"), replace it by U+FFFD ("replace"), or return
-    the bytes unchanged ("unchecked")."""
+    the bytes unchanged ("unchecked"). With "strict", strings that are only compared with a literal for equality need
+    not be checked."""
     decimal_rounding: Literal["error", "truncate", "half_up"] = "error"
     """What to do with a stored decimal that has non-zero digits beyond the scale of its type: raise ``ValueOutOfRange``
     ("error"), truncate it like ORC C++ and pyarrow ("truncate"), or round it like ORC Java and Spark ("half_up"). Only

@@ -92,7 +92,7 @@ class ColumnPlan:
     @cached_property
     def have_lengths(self) -> bool:
         """Whether a column of the predicate is a string or a binary."""
-        return any([column.kind in STRING_KINDS or column.kind is TypeKind.BINARY for column in self.predicate])
+        return any(column.kind in STRING_KINDS or column.kind is TypeKind.BINARY for column in self.predicate)
 
     @cached_property
     def decimals(self) -> frozenset[int]:

@@ -1,8 +1,9 @@
-"""Tests numbers of a predicate while their column is decoded. No array is made for the column.
+"""Tests numbers and strings of a predicate while their column is decoded. No array is made for the column.
 
-This is possible if a column is not returned, if its values are integers, dates or decimals of 64 bits, and if each part
-of the predicate that uses the column is a range that must be TRUE. A block of values is decoded, and tested while it is
-in the processor's cache. So the values are neither written to memory nor read again (decision 0148).
+This is possible if a column is not returned, and if each part of the predicate that uses the column must be TRUE.
+Integers, dates and decimals of 64 bits are tested for ranges. Strings that are stored without a dictionary are tested
+for equality with a few literals. A block of values is decoded, and tested while it is in the processor's cache. So the
+values are neither written to memory nor read again (decision 0148).
 
 Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, with the same results.
 """
@@ -19,11 +20,13 @@ import pyarrow as pa
 
 from orcidx.orc.column_readers import ColumnReader
 from orcidx.orc.columns.base import Fixed
+from orcidx.orc.columns.text import DirectStrings
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.tested_strings import LONGEST_LITERAL, MOST_LITERALS
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
 from orcidx.predicate.literals import stored_range
-from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
+from orcidx.predicate.nodes import EQUALITIES, BoundLeaf, Domain, Op, all_of
 from orcidx.scanner.column_group import ColumnGroup
 
 __all__ = ["TestedColumns", "tested_columns"]
@@ -84,18 +87,42 @@ def tested_columns(
             others.update(leaf.path[0] for leaf in leaves(part))
     places: set[int] = set()
     for place, name in enumerate(names):
-        if name in found and name not in others and not returned[place] and not is_left_out(name):
-            reader = group.readers[place]
-            within = _range_of(reader, found[name])
-            if isinstance(reader, Fixed) and within is not None:
-                reader.within = within
-                places.add(place)
+        is_tested = name in found and name not in others and not returned[place] and not is_left_out(name)
+        if is_tested and _tests(group.readers[place], found[name]):
+            places.add(place)
     if not places:
         return None
     tested = {(names[place],) for place in places}
     rest = [part for part in conjuncts(where.root) if not (isinstance(part, BoundLeaf) and part.path in tested)]
     columns = tuple(path for path in where.columns if path not in tested)
     return TestedColumns(frozenset(places), BoundPredicate(all_of(*rest), columns, where.schema) if rest else None)
+
+
+def _tests(reader: ColumnReader, parts: Sequence[BoundLeaf]) -> bool:
+    """Sets the test of a reader, for rows in which all ``parts`` are TRUE. Returns False if the reader cannot test
+    them."""
+    if isinstance(reader, DirectStrings):
+        reader.wanted = _literals_of(reader, parts)
+        return reader.wanted is not None
+    within = _range_of(reader, parts)
+    if isinstance(reader, Fixed) and within is not None:
+        reader.within = within
+        return True
+    return False
+
+
+def _literals_of(reader: DirectStrings, parts: Sequence[BoundLeaf]) -> tuple[bytes, ...] | None:
+    """The strings that equal a literal of each part. The result is None if the reader cannot test the parts."""
+    if not reader.keeps_bytes:
+        return None
+    found: list[set[bytes]] = []
+    for part in parts:
+        is_text = part.domain in (Domain.STRING, Domain.BINARY) and part.char_length is None
+        if not is_text or part.op not in EQUALITIES or len(part.literals) > MOST_LITERALS:
+            return None
+        found.append(set(part.literals))
+    literals = set.intersection(*found)
+    return None if any(len(literal) > LONGEST_LITERAL for literal in literals) else tuple(literals)
 
 
 def _range_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> tuple[int, int] | None:

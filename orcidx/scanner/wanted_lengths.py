@@ -38,7 +38,9 @@ def expect_lengths(group: ColumnGroup, names: Sequence[str], where: BoundPredica
         return
     is_left_out = is_read_by_pyarrow(where.root)
     for reader, name in zip(group.readers, names):
-        if isinstance(reader, DirectStrings) and reader.keeps_lengths and not is_left_out(name):
+        if not isinstance(reader, DirectStrings) or reader.wanted is not None or is_left_out(name):
+            continue
+        if reader.keeps_bytes and reader.has_nulls_for_lengths:
             lengths = _lengths(where.root, name)
             if lengths is not None and len(lengths) <= MOST_LENGTHS:
                 reader.wanted_lengths = tuple(lengths)

@@ -320,7 +320,7 @@ def test_matching_rows_that_wait_are_returned_before_an_error(tmp_path: Path, us
     """Few rows match, so they wait until they fill a batch. The column of the condition is damaged near its end."""
     path = tmp_path / "a.orc"
     rows = 300_000
-    texts = ["matching" if row in (10, 20_000, 150_000) else f"{'az'[row % 2]} {row:06}" for row in range(rows)]
+    texts = ["match" if row in (10, 20_000, 150_000) else f"{'az'[row % 2]} {row:06}" for row in range(rows)]
     table = pa.table({"id": range(rows), "x": texts})
     orcidx.write_table(table, path, compression="uncompressed", dictionary_key_size_threshold=0)
     stored = bytearray(path.read_bytes())
@@ -329,5 +329,5 @@ def test_matching_rows_that_wait_are_returned_before_an_error(tmp_path: Path, us
     path.write_bytes(stored)
     found: list[int] = []
     with pytest.raises(CorruptFile, match="UTF-8"):
-        count_into(found, orcidx.scan(path, columns=["id"], where="x IN ('matching', 'none')", use_threads=use_threads))
+        count_into(found, orcidx.scan(path, columns=["id"], where="x LIKE 'match%'", use_threads=use_threads))
     assert sum(found) == 3

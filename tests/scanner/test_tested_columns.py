@@ -40,6 +40,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
             "wide": cents.cast(pa.decimal128(30, 2)),
             "real": numbers / 3,
             "word": [f"w{number % 7}" for number in numbers],
+            "text": [f"t{row % 3000}" for row in range(ROWS)],
+            "gaps": pa.array([f"t{row}".encode() for row in range(ROWS)], pa.binary(), mask=nulls),
             "id": np.arange(ROWS),
         }
     )
@@ -86,6 +88,13 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int + 1 < 5 AND long < 5", {"long"}),  # pyarrow evaluates ``int + 1 < 5``, from arrays
         (["id"], "int + 1 < 5 AND long < 5 AND int < 3", {"long"}),
         (["id"], "int + 1 < 5 OR long < 5", set()),
+        (["id"], "text = 't12' AND gaps IN (X'7431', X'74313233')", {"text", "gaps"}),
+        (["id", "text"], "text = 't12' AND long < 5", {"long"}),
+        (["id"], "text = 't12' AND text > 'a' AND gaps <> X'7431'", set()),
+        (["id"], "text = 't12' OR long < 5", set()),
+        (["id"], "text IN ('1', '2', '3', '4', '5', '6', '7', '8', '9')", set()),
+        (["id"], f"text = 't1{70_000 * 'x'}' AND int < 5", {"int"}),
+        (["id"], "upper(text) = 'T12' AND text = 't12'", set()),
     ],
 )
 def test_which_columns(
@@ -113,6 +122,12 @@ CONDITIONS = [
     "cents < 1e30",
     "long = 3 AND long = 4",
     "long >= 0 AND (word = 'w3' OR real < 0)",
+    "text = 't12'",
+    "text = 'tall' AND long < 50",
+    "text IN ('t12', 't130', 't2999', '') AND text IN ('t2999', 't12')",
+    "text = 't12' AND text = 't13'",
+    "gaps IN (X'7431', X'74313233', X'')",
+    "gaps = X'7433303030' AND text = 't0'",
 ]
 
 

@@ -128,8 +128,8 @@ def test_bytes_before_a_wanted_length_are_read_later(path: str, monkeypatch: pyt
     bytes of the reads after it are left out, too."""
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(row_width, "ENABLED", False)
-    rows, size = decompressed(path, f"text = {TEXT}", columns=["id"], batch_size=100)
+    rows, size = decompressed(path, f"text = {TEXT}", columns=["text"], batch_size=100)
     monkeypatch.setattr(wanted_lengths, "ENABLED", False)
-    before = decompressed(path, f"text = {TEXT}", columns=["id"], batch_size=100)
+    before = decompressed(path, f"text = {TEXT}", columns=["text"], batch_size=100)
     assert (rows, before[0]) == (1, 1)
     assert size < 0.7 * before[1]

@@ -30,6 +30,7 @@ from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.string_views import make_views
+from orcidx.orc.tested_strings import strings_among
 from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["VIEW_BYTES", "DictionaryStrings", "DirectStrings"]
@@ -159,10 +160,14 @@ class DirectStrings(Strings):
     """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes of all values one after the
     other.
 
+    ``wanted``: literals, or None. If it is set, reads return a byte for each row instead of its string. The byte is 1
+    if the string equals one of the literals, and 0 for any other string and for a null row.
+
     ``wanted_lengths``: lengths in bytes, or None. If it is set, and no string of a read has one of these lengths, the
     read returns a null for every row and leaves out the bytes of its strings. These bytes are only decompressed if a
     later read, without a seek before it, needs the bytes after them."""
 
+    wanted: tuple[bytes, ...] | None = None
     wanted_lengths: tuple[int, ...] | None = None
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
@@ -174,12 +179,14 @@ class DirectStrings(Strings):
         self._unread = 0
 
     @property
-    def keeps_lengths(self) -> bool:
-        """Whether every returned string has its stored length, in a form of Arrow in which nulls can be returned for
-        ``wanted_lengths``."""
-        changes = self.node.kind is TypeKind.CHAR or (self._is_text and self.options.utf8 == "replace")
-        has_form = self.arrow_type == self._plain_type or (VIEWS_WITH_CONTENT and self.arrow_type == pa.string_view())
-        return has_form and not changes
+    def keeps_bytes(self) -> bool:
+        """Whether the options do not change the bytes of strings."""
+        return self.node.kind is not TypeKind.CHAR and not (self._is_text and self.options.utf8 == "replace")
+
+    @property
+    def has_nulls_for_lengths(self) -> bool:
+        """Whether reads can return nulls for ``wanted_lengths``, in the column's form of Arrow."""
+        return self.arrow_type == self._plain_type or (VIEWS_WITH_CONTENT and self.arrow_type == pa.string_view())
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._unread = 0
@@ -197,6 +204,8 @@ class DirectStrings(Strings):
         return read_bytes(self._data, total, text=self._looks)
 
     def _read_values(self, present: Present) -> pa.Array:
+        if self.wanted is not None:
+            return self._tested(present, self.wanted)
         offsets, view = self.allocate((present.rows + 1) * 4)
         places = view.cast("i")
         if present.bits is None:
@@ -212,6 +221,15 @@ class DirectStrings(Strings):
         data, ascii_only = self._read_bytes(total)
         plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
         return self._typed(plain)
+
+    def _tested(self, present: Present, wanted: tuple[bytes, ...]) -> pa.Array:
+        buffer, found = self.allocate(present.rows)
+        if present.count:
+            out, data = found[: present.count], self._data.window
+            self._unread = strings_among(self._lengths, data, out, wanted, unread=self._unread)
+        if present.view is not None:
+            buffers.spread(found, 1, present.view, present.rows, present.count)  # null rows become 0
+        return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
 
     def _has_wanted(self, offsets: memoryview) -> bool:
         """Whether a string has one of the wanted lengths."""
