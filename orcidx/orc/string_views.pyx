@@ -5,7 +5,7 @@ bytes follow. Otherwise the first four bytes of the string follow, then the numb
 and the offset of the string in this buffer.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from *:
@@ -35,6 +35,7 @@ cdef extern from *:
     }
     """
     void write_view "orcidx_view"(const uint8_t* content, int32_t start, int32_t length, uint8_t* out) nogil
+    uint64_t load_text "orcidx_text"(const void* p) nogil
 
 cdef enum:
     VIEW = 16               # bytes of a view
@@ -68,3 +69,34 @@ def make_views(const int32_t[::1] offsets not None, const uint8_t[::1] data not 
                 write_view(last, 0, length, at)
             at += VIEW
     return longest
+
+
+def make_uniform_views(const uint8_t[::1] data not None, int64_t length, uint8_t[::1] out not None):
+    """Writes a view for each 16 bytes of ``out``. All strings have ``length`` bytes, at most 12, and follow each other
+    in ``data``."""
+    cdef int64_t i, n = out.shape[0] // VIEW, size = data.shape[0], whole
+    cdef uint64_t mask
+    cdef uint64_t[2] view
+    cdef uint8_t[INLINE] last
+    if not 0 <= length <= INLINE or n * length > size:
+        raise ValueError(f"{n} strings of {length} bytes do not fit")
+    if n == 0:
+        return
+    whole = n if length == 0 else max(<int64_t> 0, min(n, (size - INLINE) // length + 1))
+    if size < INLINE:
+        whole = 0
+    with nogil:
+        if length <= 4:
+            mask = ((<uint64_t> 1 << (8 * length)) - 1) << 32
+            view[1] = 0
+            for i in range(whole):
+                view[0] = <uint64_t> length | (load_text(&data[i * length]) << 32 & mask)
+                memcpy(&out[i * VIEW], view, VIEW)
+        else:
+            for i in range(whole):
+                write_view(&data[i * length], 0, <int32_t> length, &out[i * VIEW])
+        for i in range(whole, n):
+            memset(last, 0, INLINE)
+            if length:
+                memcpy(last, &data[i * length], length)
+            write_view(last, 0, <int32_t> length, &out[i * VIEW])

@@ -11,7 +11,7 @@ import pytest
 
 import orcidx
 from orcidx.orc.columns import text
-from orcidx.orc.string_views import make_views
+from orcidx.orc.string_views import make_uniform_views, make_views
 from orcidx.scanner import column_group
 
 LENGTHS = {"empty": (0, 0), "one": (1, 1), "inline": (0, 12), "around 12": (8, 17), "long": (13, 40), "all": (0, 60)}
@@ -42,6 +42,27 @@ def test_views_are_those_of_arrow(rng: np.random.Generator, lengths: tuple[int, 
         made = views_of(array)
         made.validate(full=True)
         assert made.equals(array.cast(pa.string_view()))
+
+
+@pytest.mark.parametrize("length", range(13))
+def test_views_of_equal_lengths(rng: np.random.Generator, tmp_path: Path, length: int) -> None:
+    for count in (0, 1, 2, 3, 13, 1000):
+        data = rng.integers(97, 123, count * length, np.uint8).tobytes()
+        expected, found = bytearray(16 * count), bytearray(b"\x07" * 16 * count)
+        make_views(np.arange(count + 1, dtype=np.int32) * length, data, expected)
+        make_uniform_views(data, length, found)
+        assert found == expected
+    texts = pa.array([data[row * length : (row + 1) * length].decode() for row in range(count)])
+    orcidx.write_table(pa.table({"text": texts}), tmp_path / "a.orc", dictionary_key_size_threshold=0)
+    read = orcidx.read_table(tmp_path / "a.orc", strings="view")["text"].chunk(0)
+    read.validate(full=True)
+    assert read.equals(texts.cast(pa.string_view()))
+
+
+def test_views_of_equal_lengths_that_do_not_fit() -> None:
+    for data, length, size in ((b"abc", 2, 32), (b"a" * 26, 13, 32), (b"abc", -1, 16)):
+        with pytest.raises(ValueError, match="do not fit"):
+            make_uniform_views(data, length, bytearray(size))
 
 
 def test_offsets_outside_of_the_data_are_refused() -> None:

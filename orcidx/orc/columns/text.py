@@ -29,7 +29,7 @@ from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.string_views import make_views
+from orcidx.orc.string_views import make_uniform_views, make_views
 from orcidx.orc.tested_strings import strings_among
 from orcidx.orc.types import STRING_KINDS, OrcType
 
@@ -207,18 +207,23 @@ class DirectStrings(Strings):
         if self.wanted is not None:
             return self._tested(present, self.wanted)
         offsets, view = self.allocate((present.rows + 1) * 4)
-        places = view.cast("i")
+        places, length = view.cast("i"), -1
         if present.bits is None:
             total, length = buffers.read_lengths(self._lengths, present.rows, places)
-            if length >= 0:
-                buffers.fill_offsets(places, length)
         else:
             total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, places)
         self.limits.claim_text(total + present.count * self.node.max_length * self._pads)
+        if length >= 0:
+            buffers.fill_offsets(places, length)
         if self.wanted_lengths is not None and total <= FIRST_PIECE_BYTES and not self._has_wanted(places):
             self._unread += total
             return self._nulls(present.rows, offsets, total)
         data, ascii_only = self._read_bytes(total)
+        is_valid = ascii_only or not self._looks
+        if 0 <= length <= INLINE_BYTES and is_valid and self.keeps_bytes and self.arrow_type == pa.string_view():
+            buffer, view = allocate(present.rows * VIEW_BYTES)
+            make_uniform_views(memoryview(data).cast("B"), length, view)
+            return pa.Array.from_buffers(self.arrow_type, present.rows, [None, buffer], 0)
         plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
         return self._typed(plain)
 
