@@ -61,7 +61,7 @@ def parquet() -> list[Row]:
 def engines() -> list[Row]:
     """Milliseconds by the clock of TPC-H's 22 queries together, for each engine and each source."""
     sides = ("Parquet, the engine's own reader", "orcidx", "Arrow in memory")
-    found = table("## TPC-H at scale 1 by DuckDB and Polars", "engine")
+    found = table("## TPC-H at scale 1 by DuckDB and Polars, 2026-11-30", "engine")
     return [(name, dict(zip(sides, map(float, cells[:3]), strict=True))) for name, *cells in found]
 
 
@@ -96,7 +96,7 @@ def plots() -> dict[str, str]:
     """Returns the pictures. The keys are the names of their files."""
     return {
         "columns.svg": picture("Nanoseconds a value, ZSTD, one thread, 2026-11-21", columns()),
-        "engines.svg": picture("Milliseconds of TPC-H's 22 queries at scale 1, two threads, 2026-11-28", engines()),
+        "engines.svg": picture("Milliseconds of TPC-H's 22 queries at scale 1, two threads, 2026-11-30", engines()),
         "lookups.svg": picture("Milliseconds of a lookup, 6 million rows, 2026-11-21", lookups()),
         "parquet.svg": picture("Milliseconds of a read, 6 million rows, 2026-11-23", parquet()),
         "spark.svg": picture("Seconds of a query over 29 million rows, 2026-11-21", spark()),

@@ -31,6 +31,7 @@ LEVELS = (
     "compiled leaves",
     "columns compared by NumPy",
     "tested while decoded",
+    "lengths of strings",
     "ends of a range at once",
     "decimals in 64 bits",
     "rows kept in one pass",
