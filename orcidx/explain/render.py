@@ -102,7 +102,8 @@ def _may_be_less(explanation: ExplainedScan) -> str:
     stripes = [stripe for file in files for stripe in file.stripes if stripe.kept]
     if explanation.where is None or all(stripe.proved_rows == stripe.kept_rows for stripe in stripes):
         return ""
-    less = "; it may be less, because columns outside the condition are read only where rows match"
+    less = "; it may be less, because columns outside the condition are read only where rows match, and strings that "
+    less += "the condition compares with literals only where their lengths allow a match"
     if any(0 < stripe.proved_rows < stripe.kept_rows for stripe in stripes):
         less += ", and columns that only the condition uses are read only where rows are not proved"
     return less
