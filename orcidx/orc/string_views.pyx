@@ -82,9 +82,9 @@ def make_uniform_views(const uint8_t[::1] data not None, int64_t length, uint8_t
         raise ValueError(f"{n} strings of {length} bytes do not fit")
     if n == 0:
         return
-    whole = n if length == 0 else max(<int64_t> 0, min(n, (size - INLINE) // length + 1))
-    if size < INLINE:
-        whole = 0
+    whole = 0                               # strings from whose start 12 bytes can be read
+    if size >= INLINE:
+        whole = n if length == 0 else min(n, (size - INLINE) // length + 1)
     with nogil:
         if length <= 4:
             mask = ((<uint64_t> 1 << (8 * length)) - 1) << 32

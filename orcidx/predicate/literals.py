@@ -22,7 +22,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate.exact_time import ExactTime
 from orcidx.predicate.nodes import DAY_NANOS, EQUALITIES, NANOS, BoundLeaf, Domain, Op, show_literal
 
-__all__ = ["NAN_POINT", "Point", "domain_of", "parse_time", "point_of", "scaled_floor", "stored_range"]
+__all__ = ["NAN_POINT", "Point", "domain_of", "equal_bytes", "parse_time", "point_of", "scaled_floor", "stored_range"]
 
 
 class Point(NamedTuple):
@@ -293,6 +293,14 @@ _CONVERTERS = {
     Domain.NULL: _to_nothing,
     Domain.NESTED: _to_nothing,
 }
+
+
+def equal_bytes(leaf: BoundLeaf) -> tuple[bytes, ...] | None:
+    """The literals, if the leaf is TRUE exactly for the strings that have the bytes of a literal. The result is None
+    for any other leaf. Trailing spaces of CHAR values do not count, so such a leaf gives None."""
+    if leaf.op not in EQUALITIES or leaf.negated or leaf.char_length is not None:
+        return None
+    return leaf.literals if leaf.domain in (Domain.STRING, Domain.BINARY) else None
 
 
 def stored_range(leaf: BoundLeaf, kind: pa.DataType) -> tuple[list[int] | None, int | None, int | None]:

@@ -25,8 +25,8 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.tested_strings import LONGEST_LITERAL, MOST_LITERALS
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
-from orcidx.predicate.literals import stored_range
-from orcidx.predicate.nodes import EQUALITIES, BoundLeaf, Domain, Op, all_of
+from orcidx.predicate.literals import equal_bytes, stored_range
+from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
 from orcidx.scanner.column_group import ColumnGroup
 
 __all__ = ["TestedColumns", "tested_columns"]
@@ -117,12 +117,13 @@ def _literals_of(reader: DirectStrings, parts: Sequence[BoundLeaf]) -> tuple[byt
         return None
     found: list[set[bytes]] = []
     for part in parts:
-        is_text = part.domain in (Domain.STRING, Domain.BINARY) and part.char_length is None
-        if not is_text or part.op not in EQUALITIES or len(part.literals) > MOST_LITERALS:
+        literals = equal_bytes(part)
+        if literals is None:
             return None
-        found.append(set(part.literals))
-    literals = set.intersection(*found)
-    return None if any(len(literal) > LONGEST_LITERAL for literal in literals) else tuple(literals)
+        found.append(set(literals))
+    common = tuple(set.intersection(*found))
+    fit = len(common) <= MOST_LITERALS and all(len(literal) <= LONGEST_LITERAL for literal in common)
+    return common if fit else None
 
 
 def _range_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> tuple[int, int] | None:

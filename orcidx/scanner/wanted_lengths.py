@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 from orcidx.orc.columns.text import DirectStrings
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import Part, fold, is_read_by_pyarrow
-from orcidx.predicate.nodes import EQUALITIES, Bound, BoundLeaf, Domain
+from orcidx.predicate.literals import equal_bytes
+from orcidx.predicate.nodes import Bound, BoundLeaf
 from orcidx.scanner.column_group import ColumnGroup
 
 __all__ = ["expect_lengths"]
 
 ENABLED = True
-
-_DOMAINS = (Domain.STRING, Domain.BINARY)
 
 MOST_LENGTHS = 8
 """The most different lengths that are looked for. Each of them is compared with the lengths of all rows."""
@@ -51,11 +50,8 @@ def _lengths(node: Bound, name: str) -> set[int] | None:
     not TRUE if the column is null. The result is None if the predicate may be TRUE for a null or for any length."""
 
     def of_part(part: Part) -> set[int] | None:
-        if not isinstance(part, BoundLeaf) or part.path != (name,) or part.domain not in _DOMAINS:
-            return None
-        if part.op not in EQUALITIES or part.negated or part.char_length is not None:
-            return None
-        return {len(literal) for literal in part.literals}
+        literals = equal_bytes(part) if isinstance(part, BoundLeaf) and part.path == (name,) else None
+        return None if literals is None else set(map(len, literals))
 
     return fold(node, of_part, both=_common, either=_all)
 

@@ -7,8 +7,9 @@ same rows as its parent. Where a struct is null, its children have no values, an
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +42,7 @@ __all__ = [
     "StripeStreams",
     "allocate",
     "bitmap_size",
+    "tested",
 ]
 
 KEEPS = True
@@ -339,6 +341,17 @@ class ColumnReader:
         return Present(n, count, nested)
 
 
+def tested(reader: ColumnReader, present: Present, test: Callable[[memoryview], None]) -> pa.Array:
+    """Returns a byte for each row: the result of ``test`` for its value, or 0 for a null row. ``test`` decodes a value
+    for each byte of its argument, and writes 1 or 0."""
+    buffer, found = reader.allocate(present.rows)
+    if present.count:
+        test(found[: present.count])
+    if present.view is not None:
+        buffers.spread(found, 1, present.view, present.rows, present.count)
+    return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
+
+
 class Fixed(ColumnReader):
     """Reads values of a fixed width. The stream has only the values that are not null. After they are read, they are
     moved to their rows.
@@ -359,17 +372,10 @@ class Fixed(ColumnReader):
         """Decodes a value for each byte of ``found``, and writes whether it is in a range."""
         raise NotImplementedError
 
-    def _tested(self, present: Present, low: int, high: int) -> pa.Array:
-        buffer, found = self.allocate(present.rows)
-        if present.count:
-            self._dense_within(found[: present.count], low, high)
-        if present.view is not None:
-            buffers.spread(found, 1, present.view, present.rows, present.count)  # null rows become 0
-        return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
-
     def _read_values(self, present: Present) -> pa.Array:
         if self.within is not None:
-            return self._tested(present, *self.within)
+            low, high = self.within
+            return tested(self, present, partial(self._dense_within, low=low, high=high))
         buffer, view = self.allocate(present.rows * self.width)
         if present.count:
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)

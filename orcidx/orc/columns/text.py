@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from orcidx.orc.columns.base import (
     StripeStreams,
     allocate,
     bitmap_size,
+    tested,
 )
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
@@ -205,7 +207,7 @@ class DirectStrings(Strings):
 
     def _read_values(self, present: Present) -> pa.Array:
         if self.wanted is not None:
-            return self._tested(present, self.wanted)
+            return tested(self, present, partial(self._dense_among, literals=self.wanted))
         offsets, view = self.allocate((present.rows + 1) * 4)
         places, length = view.cast("i"), -1
         if present.bits is None:
@@ -227,14 +229,9 @@ class DirectStrings(Strings):
         plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
         return self._typed(plain)
 
-    def _tested(self, present: Present, wanted: tuple[bytes, ...]) -> pa.Array:
-        buffer, found = self.allocate(present.rows)
-        if present.count:
-            out, data = found[: present.count], self._data.window
-            self._unread = strings_among(self._lengths, data, out, wanted, unread=self._unread)
-        if present.view is not None:
-            buffers.spread(found, 1, present.view, present.rows, present.count)  # null rows become 0
-        return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
+    def _dense_among(self, found: memoryview, literals: tuple[bytes, ...]) -> None:
+        """Decodes a string for each byte of ``found``, and writes whether it equals a literal."""
+        self._unread = strings_among(self._lengths, self._data.window, found, literals, unread=self._unread)
 
     def _has_wanted(self, offsets: memoryview) -> bool:
         """Whether a string has one of the wanted lengths."""
