@@ -45,6 +45,8 @@ class RowWidth:
     share: float = 0.75
     """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ in size, and a read
     that is too large must be repeated."""
+    first_rows: int = FIRST_ROWS
+    """How many rows are read at once as long as their size is not known."""
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
@@ -59,7 +61,7 @@ class RowWidth:
         """The number of rows that are read at once. They fit into a batch, or are the rows of several whole batches."""
         options, most = self.options, self.options.batch_size
         if not self.seen:
-            return min(FIRST_ROWS, most)
+            return min(self.first_rows, most)
         size = 0.0
         for rows, seen in self.seen.values():  # a generator would cost a call for each group
             size += seen / rows

@@ -19,13 +19,14 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_OF_ALL_ROWS", "FIRST_ROWS", "GROWTH_FACTOR", "GROWTH_OF_BATCHES", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""The number of rows of the first read of a stripe, if the width of its rows is not known yet, or if the caller may
-stop after a few rows. This number limits memory. It does not change the time (decision 0113)."""
+"""The number of rows of the first read of a stripe if the caller may stop after a few rows, and if the scan has a
+condition or the width of its rows is not known. This number limits memory. It does not change the time (decision
+0113)."""
 
 FIRST_OF_ALL_ROWS = 1 << 16
-"""The number of rows of the first read of a stripe, if the width of its rows is known and the caller takes all rows. A
-column of 300,000 rows then takes 2 reads instead of 4. The first read shows whether most rows match, so it is not the
-whole stripe."""
+"""The number of rows of the first read of a stripe if the caller takes all rows. A column of 300,000 rows then takes 2
+reads instead of 4. The first read shows whether most rows match, so it is not the whole stripe. If the rows are so wide
+that this read has too many bytes, its halves are read separately."""
 
 GROWTH_FACTOR = 8
 """In a scan with a condition, each read of a stripe may have at most this many times as many rows as the read before

@@ -187,14 +187,14 @@ def scan_stripe(
         return
     tests = StripeFilter(columns, where, rows, constants)
     groups = StripeGroups(stripe, columns, rows, options, where if tests.tests else None)
+    groups.width.first_rows = first_rows = FIRST_OF_ALL_ROWS if caller.takes_all else FIRST_ROWS
     tests.tested = groups.tested
     ahead = None
     if options.use_threads and groups.both and (threads := thread_count(use_threads=True)) > 1:
         ahead = _decoder(groups, tests, options, threads)
     most, growth = options.batch_size, GROWTH_OF_BATCHES
     if tests.tests:
-        most = FIRST_OF_ALL_ROWS if caller.takes_all and None not in columns.widths else FIRST_ROWS
-        growth = GROWTH_FACTOR
+        most, growth = first_rows, GROWTH_FACTOR
     spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most, growth=growth)
     others = OtherColumns(groups.rest, groups.width, ahead, alone=not groups.first.columns)
     reader = StripeReader(

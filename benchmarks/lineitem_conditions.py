@@ -1,0 +1,115 @@
+"""Reads lineitem with a condition and without: ``python -m benchmarks.lineitem_conditions``.
+
+For each condition there are four reads. "rows" returns the matching rows. "all" returns all rows of the same columns
+and of the columns of the condition. "count" counts the matching rows. "condition" reads the columns of the condition.
+Each round makes all reads with one thread and with two, in random order, and the least time of the rounds counts. A new
+process makes these rounds, because the memory of a process influences all of its reads. With several processes, the
+table has the least time, and the least and the largest ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import itertools
+import math
+import multiprocessing
+import random
+import time
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+import orcidx
+from benchmarks.engines import files
+from orcidx import col
+from orcidx.predicate import Predicate
+
+READS = ("rows", "all", "count", "condition")
+THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A condition. ``columns``: the columns that are returned. ``tested``: the columns of the condition."""
+
+    name: str
+    columns: tuple[str, ...]
+    tested: tuple[str, ...]
+    where: Predicate
+
+    def read(self, scan: Any, which: str, *, use_threads: bool) -> int:
+        if which == "rows":
+            return scan(list(self.columns), self.where, use_threads=use_threads).to_table().num_rows
+        if which == "count":
+            return scan(list(self.columns), self.where, use_threads=use_threads).count_rows()
+        wanted = dict.fromkeys(self.columns + self.tested) if which == "all" else self.tested
+        return scan(list(wanted), use_threads=use_threads).to_table().num_rows
+
+
+QUERY_1 = ("l_returnflag", "l_linestatus", "l_quantity", "l_extendedprice", "l_discount", "l_tax")
+QUERY_6 = ("l_shipdate", "l_discount", "l_quantity")
+CASES = (
+    Case("query 1", (*QUERY_1, "l_shipdate"), ("l_shipdate",), col("l_shipdate") <= dt.date(1998, 9, 2)),
+    Case(
+        "query 6",
+        ("l_extendedprice", "l_discount"),
+        QUERY_6,
+        (col("l_shipdate") >= dt.date(1994, 1, 1))
+        & (col("l_shipdate") < dt.date(1995, 1, 1))
+        & (col("l_discount") >= Decimal("0.05"))
+        & (col("l_discount") <= Decimal("0.07"))
+        & (col("l_quantity") < 24),
+    ),
+    Case("l_shipmode = 'AIR'", ("l_orderkey", "l_extendedprice"), ("l_shipmode",), col("l_shipmode") == "AIR"),
+    Case("l_comment = 'abc'", ("l_comment",), ("l_comment",), col("l_comment") == "abc"),
+)
+
+Times = dict[tuple[str, str, int], float]
+"""The milliseconds by the name of the case, the read and the number of threads."""
+
+
+def measured(path: str, rounds: int) -> Times:
+    """Returns the least time of each read."""
+    pa.set_cpu_count(2)
+    calls = list(itertools.product(CASES, READS, THREADS))
+    least = {(case.name, which, threads): math.inf for case, which, threads in calls}
+    for _ in range(rounds):
+        random.shuffle(calls)
+        for case, which, threads in calls:
+            begun = time.perf_counter()
+            with orcidx.open(path) as file:
+                case.read(file.scan, which, use_threads=threads > 1)
+            key = case.name, which, threads
+            least[key] = min(least[key], (time.perf_counter() - begun) * 1e3)
+    return least
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.lineitem_conditions", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--processes", type=int, default=3)
+    asked = parser.parse_args()
+    path = str(files(asked.scale) / "lineitem.orc")
+    context = multiprocessing.get_context("spawn")
+    found: list[Times] = []
+    for _ in range(asked.processes):
+        with context.Pool(1) as process:
+            found.append(process.apply(measured, (path, asked.rounds)))
+    print(f"{path}, milliseconds with one and two threads, and ratios: the least and the largest of the processes")
+    for case in CASES:
+        print(case.name)
+        for which in READS:
+            one, two = (min(times[case.name, which, threads] for times in found) for threads in THREADS)
+            print(f"    {which:9} {one:7.1f} {two:7.1f}   one thread by two {one / two:.2f}")
+        for over, under in (READS[:2], READS[2:]):
+            for threads in THREADS:
+                ratios = [times[case.name, over, threads] / times[case.name, under, threads] for times in found]
+                print(f"    {over} / {under}, threads: {threads}   {min(ratios):.2f} to {max(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()
