@@ -143,6 +143,24 @@ def test_sizes_that_do_not_fit() -> None:
                 kept_values.keep_here(*wrong[:4])
 
 
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_nothing_is_written_after_the_spare_value(width: int, rng: np.random.Generator) -> None:
+    for rows in [*range(1, 80), 1000]:
+        for share in (0.0, 0.02, 0.1, 0.5, 0.97, 1.0):
+            mask = rng.random(rows) < share
+            count = int(mask.sum())
+            values = rng.integers(0, 256, (rows, width), np.uint8)
+            memory = np.full((count + 9) * width, 0xA5, np.uint8)
+            flags = mask.view(np.uint8)
+            kept_values.keep_fixed(values.reshape(-1), width, flags, count, memory[: (count + 1) * width])
+            assert np.array_equal(memory[: count * width], values[mask].reshape(-1))
+            assert (memory[(count + 1) * width :] == 0xA5).all()
+            moved = np.concatenate([values.reshape(-1), np.full(64, 0xA5, np.uint8)])
+            kept_values.keep_here(moved[: rows * width], width, flags, count)
+            assert np.array_equal(moved[: count * width], values[mask].reshape(-1))
+            assert (moved[rows * width :] == 0xA5).all()
+
+
 def test_strings_that_do_not_fit() -> None:
     offsets, mask = np.array([0, 2, 4, 6], np.int32), np.array([1, 0, 1], np.uint8)
     starts, places = np.zeros(3, np.int32), np.zeros(4, np.int32)
