@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from bad.hostile import DIRECT, Stripe, orc
 from hypothesis import given
@@ -100,6 +101,14 @@ def test_a_table_without_columns_has_the_rows_that_match() -> None:
 
 def spans_of(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[int], list[pa.RecordBatch]]:
     """The numbers of rows that are read at once, and the batches."""
+    with monkeypatch.context() as patch:
+        spans = count_spans(patch)
+        batches = list(orcidx.scan(path, **options))
+    return spans, batches
+
+
+def count_spans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list to which each read of a column appends its number of rows."""
     spans = []
     read = ColumnCursor.read
 
@@ -107,10 +116,8 @@ def spans_of(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tup
         spans.append(rows)
         return read(cursor, start, rows, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(ColumnCursor, "read", counted)
-        batches = list(orcidx.scan(path, **options))
-    return spans, batches
+    monkeypatch.setattr(ColumnCursor, "read", counted)
+    return spans
 
 
 def test_several_batches_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +160,27 @@ def test_several_batches_are_read_at_once_with_a_condition(
         assert pa.Table.from_batches(batches).equals(orcidx.read_table(path, where=where).combine_chunks())
         _, others = spans_of(path, monkeypatch, batch_size=10_000, where=where, use_threads=not use_threads)
         assert others == batches
+
+
+@pytest.mark.parametrize("where", [None, "x <> 7"])
+def test_a_table_with_texts_begins_with_65_536_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
+    """A caller of ``to_table`` takes all rows, so the first rows need not be early. If the rows are so wide that the
+    first read has too many bytes, its halves are read."""
+    table = pa.table({"x": pa.array(range(200_000), pa.int64()), "text": ["some words"] * 199_999 + ["x"]})
+    path = tmp_path / "a.orc"
+    orcidx.write_table(table, path)
+    expected = table if where is None else table.filter(pc.field("x") != 7)
+    for batch_bytes, sizes in ((1 << 26, {65_536, 134_464}), (1 << 18, {65_536, 32_768, 8_192})):
+        for use_threads in (False, True):
+            with monkeypatch.context() as patch:
+                spans = count_spans(patch)
+                found = orcidx.read_table(path, where=where, use_threads=use_threads, batch_bytes=batch_bytes)
+            assert spans[0] == 65_536
+            assert sizes <= set(spans)
+            assert len(spans) < 60
+            assert found.equals(expected)
 
 
 @pytest.mark.parametrize("store", ["local", "remote"])
