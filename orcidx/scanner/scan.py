@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from orcidx.errors import FileGone, InvalidQuery
 from orcidx.explain.explanation import Explanation
-from orcidx.explain.facts import facts_html
 from orcidx.fetching.drive import arun_in_turn, off_loop, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
@@ -36,7 +35,9 @@ from orcidx.scanner.explaining import explain_files, gone_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, check_condition, jobs_left, open_job
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.narrowing import RequestNarrowing
+from orcidx.scanner.row_count import count_jobs
 from orcidx.scanner.row_limit import RowsLeft, open_in_turn
+from orcidx.scanner.scan_text import scan_html, scan_text
 from orcidx.scanner.schema_reads import SCHEMA_READS, count_schema_reads, schema_reads
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.split import (
@@ -48,11 +49,10 @@ from orcidx.scanner.split import (
     request_from_json,
     request_to_json,
 )
-from orcidx.scanner.stripe_scan import StripeScan, count_file
+from orcidx.scanner.stripe_scan import StripeScan
 from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import TopPass, resolved_order, without_views
-from orcidx.spellings import counted
 from orcidx.storage import Source
 
 __all__ = ["Batches", "Scan", "Split"]
@@ -61,9 +61,6 @@ T = TypeVar("T")
 
 SPLIT_BYTES = 128 << 20
 """The default number of bytes of a split. It is equal to Spark's default (spark.sql.files.maxPartitionBytes)."""
-
-_LONGEST_SHOWN = 150
-"""The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
 """The number of rows that are decoded at once for a table or for a count. The chunks of a table need not be small. With
@@ -106,27 +103,11 @@ class Scan(RequestNarrowing, ArrowStream):
         return self.request.options
 
     def __repr__(self) -> str:
-        request = self.request
-        names = [job.source.name for job in self.jobs]
-        first = _short(names[0]) if names else ""
-        of = first if len(names) < 2 else f"{len(names):,} files, {first} …"
-        columns = "" if request.columns is None else f", columns {_short(list(request.columns))}"
-        where = "" if request.where is None else f", where {_short(request.where)}"
-        top = f", top {_short([key.column for key in self.top])}" if self.top else ""
-        return f"<Scan of {of}{columns}{where}{top}{'' if self.row_limit is None else f', limit {self.row_limit}'}>"
+        return scan_text(self.jobs, self.request, self.top, self.row_limit)
 
     def _repr_html_(self) -> str:
         """Describes the scan without opening a file."""
-        columns = self.request.columns
-        names = ["all"] if columns is None else [one if isinstance(one, str) else ".".join(one) for one in columns]
-        facts = {
-            "columns": _short(", ".join(names)),
-            "where": None if self.request.where is None else _short(self.request.where),
-            "top": _short(", ".join(key.column for key in self.top)) if self.top else None,
-            "limit": self.row_limit,
-        }
-        rows = [(job.source.name, job.source.size) for job in self.jobs]
-        return facts_html(f"Scan of {counted(len(rows), 'file')}", facts, ("file", "bytes"), rows)
+        return scan_html(self.jobs, self.request, self.top, self.row_limit)
 
     # ------------------------------------------------------------------ schema
 
@@ -336,25 +317,14 @@ class Scan(RequestNarrowing, ArrowStream):
         int
         """
         request = self.resolved.counting
-        tails_alone = request.where is None
-        if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
+        usual = request.options.batch_size >= ReadOptions.batch_size
+        if request.where is not None and self.row_limit is None and usual:
             request = request.as_table(TABLE_ROWS)  # a smaller batch size of the caller is kept
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         check_condition(self.jobs, known.jobs, request, metrics)
         total = sum(unit.rows for unit in known.units)
-        with FileQueue(known.jobs, request, metrics, tails_alone=tails_alone) as files:
-            while self.row_limit is None or total < self.row_limit:
-                small = files.take_small()
-                if small is not None:
-                    total += small.rows
-                    continue
-                file = files.take(wait=True)
-                if file is None:
-                    break
-                with file:
-                    total += count_file(file, None if self.row_limit is None else self.row_limit - total, tails_alone)
-        return total if self.row_limit is None else min(total, self.row_limit)
+        return count_jobs(known.jobs, request, metrics, self.row_limit, known=total)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
         """Computes totals of the rows. Totals are taken from statistics if statistics prove them.
@@ -441,11 +411,6 @@ class Scan(RequestNarrowing, ArrowStream):
                 if not scan.jobs:
                     return Explanation(where, (), tuple(gone))
         return Explanation(where, columns, (*gone, *files), depths)
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]} … {text[-_LONGEST_SHOWN // 2 :]}"
 
 
 @dataclass(frozen=True)

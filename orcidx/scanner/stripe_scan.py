@@ -1,5 +1,4 @@
-"""Single stripes of a scan. ``StripeScan`` has the decision on a stripe and reads its rows. ``count_file`` counts the
-rows of a file without returning them."""
+"""Single stripes of a scan. ``StripeScan`` has the decision on a stripe and reads its rows."""
 
 from __future__ import annotations
 
@@ -9,14 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.fetching.drive import run, run_value
+from orcidx.fetching.drive import run
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.batches import join_batches
 from orcidx.scanner.file_queue import OpenFile
 from orcidx.scanner.row_limit import RowsLeft
-from orcidx.scanner.stripes_together import stripes_together
 
-__all__ = ["StripeScan", "count_file"]
+__all__ = ["StripeScan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,32 +40,3 @@ class StripeScan:
             batch_size=options.batch_size,
             batch_bytes=options.batch_bytes,
         )
-
-
-def count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
-    """Returns the number of rows of a file. If the file has at least ``limit`` rows, the result may be too low, but it
-    is at least ``limit``."""
-    if tails_alone:
-        return file.scan.rows.count
-    numbers = file.scan.stripe_numbers()
-    together = stripes_together(file, counts=True) if limit is None and len(numbers) > 1 else None
-    total = 0
-    for number in numbers:
-        if limit is not None and total >= limit:
-            break
-        if together is not None and number in together:
-            total += together.count(number)
-        else:
-            total += _count_stripe(file, number)
-    return total
-
-
-def _count_stripe(file: OpenFile, number: int) -> int:
-    decision = run_value(file.scan.decide(number), file.storage)
-    rows = decision.rows
-    if rows.may is rows.must or (rows.may - rows.must).is_empty:
-        return rows.may.count
-    counts: list[int] = []
-    for _ in run(file.scan.read(decision, count=counts.append), file.storage):
-        raise AssertionError("a count returned a batch")
-    return sum(counts)
