@@ -4,7 +4,8 @@ For each condition there are four reads. "rows" returns the matching rows. "all"
 and of the columns of the condition. "count" counts the matching rows. "condition" reads the columns of the condition.
 Each round makes all reads with one thread and with two, in random order, and the least time of the rounds counts. A new
 process makes these rounds, because the memory of a process influences all of its reads. With several processes, the
-table has the least time, and the least and the largest ratio.
+table has the least time, and the least and the largest ratio. With ``--files N``, the first rows of lineitem are read
+from N files of 1,000 rows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import math
 import multiprocessing
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +34,8 @@ from orcidx.predicate import Predicate
 
 READS = ("rows", "all", "count", "condition")
 THREADS = (1, 2)
+SMALL_ROWS = 1000
+"""The number of rows of each small file."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,29 @@ Times = dict[tuple[str, str, int], float]
 """The milliseconds by the name of the case, the read and the number of threads."""
 
 
-def measured(path: str, rounds: int) -> Times:
+def small_files(path: str, count: int) -> list[str]:
+    """Writes the first rows of a file as ``count`` small files, and returns their paths."""
+    folder = Path(path).with_name(f"lineitem-{count}-files")
+    paths = [str(folder / f"{number:05}.orc") for number in range(count)]
+    if not folder.is_dir():
+        table = orcidx.scan(path).head(count * SMALL_ROWS)
+        folder.mkdir()
+        for number, one in enumerate(paths):
+            orcidx.write_table(table.slice(number * SMALL_ROWS, SMALL_ROWS), one, compression="zstd")
+    return paths
+
+
+@contextmanager
+def scans_of(paths: list[str]) -> Iterator[Any]:
+    """Gives the function that scans the files."""
+    if len(paths) > 1:
+        yield partial(orcidx.scan, paths)
+    else:
+        with orcidx.open(paths[0]) as file:
+            yield file.scan
+
+
+def measured(paths: list[str], rounds: int) -> Times:
     """Returns the least time of each read. Ends the program if reads of the same rows find different numbers of
     rows."""
     pa.set_cpu_count(2)
@@ -82,8 +111,8 @@ def measured(path: str, rounds: int) -> Times:
         random.shuffle(calls)
         for case, which, threads in calls:
             begun = time.perf_counter()
-            with orcidx.open(path) as file:
-                rows = case.read(file.scan, which, use_threads=threads > 1)
+            with scans_of(paths) as scan:
+                rows = case.read(scan, which, use_threads=threads > 1)
             key = case.name, which, threads
             least[key] = min(least[key], (time.perf_counter() - begun) * 1e3)
             if rows != counted.setdefault((case.name, which in ("rows", "count")), rows):
@@ -94,16 +123,19 @@ def measured(path: str, rounds: int) -> Times:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.lineitem_conditions", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--files", type=int, default=0, help="read this many small files instead of one file")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--processes", type=int, default=3)
     asked = parser.parse_args()
     path = str(files(asked.scale) / "lineitem.orc")
+    paths = small_files(path, asked.files) if asked.files else [path]
     context = multiprocessing.get_context("spawn")
     found: list[Times] = []
     for _ in range(asked.processes):
         with context.Pool(1) as process:
-            found.append(process.apply(measured, (path, asked.rounds)))
-    print(f"{path}, milliseconds with one and two threads, and ratios: the least and the largest of the processes")
+            found.append(process.apply(measured, (paths, asked.rounds)))
+    shown = path if len(paths) == 1 else Path(paths[0]).parent
+    print(f"{shown}, milliseconds with one and two threads, and ratios: the least and the largest of the processes")
     for case in CASES:
         print(case.name)
         for which in READS:

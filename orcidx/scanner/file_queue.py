@@ -223,13 +223,13 @@ class FileQueue:
         self._rows_left = None if request.where is not None else request.limit
         self._in_use: list[OpenFile] = []
 
-    def take_small(self) -> SmallRows | None:
+    def take_small(self, *, untested: bool = False) -> SmallRows | None:
         """Returns the rows of the next file if they can be read without opening the file. Returns None for any other
-        file, and after the last file."""
+        file, and after the last file. ``untested``: see ``SmallFiles.take``."""
         if self._opening or self._jobs.put_back is not None:
             return None
         job = next(self._jobs.rest, None)
-        found = None if job is None else self._small.take(job)
+        found = None if job is None else self._small.take(job, untested=untested)
         if found is None:
             self._jobs.put_back = job
         return found

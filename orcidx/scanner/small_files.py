@@ -33,7 +33,7 @@ from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
 from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
 from orcidx.scanner.opened_file import opened_file, rows_that_match
-from orcidx.scanner.small_filter import SmallFilter, small_filter
+from orcidx.scanner.small_filter import SmallFilter, UntestedRows, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint, RangeReader, Source
 from orcidx.storage.local import SMALL_FILE_BYTES, hold
@@ -54,12 +54,14 @@ the file takes 150 us."""
 class SmallRows(NamedTuple):
     """The rows of a file. ``batches``: the rows as batches. It is empty if the rows are only counted. ``schema``: a
     function that returns the schema of the batches. ``stored``: the number of all rows of the file, including rows that
-    do not match."""
+    do not match. ``untested``: the rows, if they are not tested yet. ``rows`` and ``batches`` are empty in that
+    case."""
 
     rows: int
     batches: list[pa.RecordBatch]
     schema: Callable[[], pa.Schema]
     stored: int
+    untested: UntestedRows | None = None
 
 
 class HeldFile(NamedTuple):
@@ -144,9 +146,9 @@ class SmallFiles:
         usable = not (options.mmap or cut or options.strings == "dictionary")
         self._tries = TRIES_IN_VAIN if usable else 0
 
-    def take(self, job: FileJob) -> SmallRows | None:
+    def take(self, job: FileJob, *, untested: bool = False) -> SmallRows | None:
         """Returns the rows of the file. Returns None if the file must be opened. ``reads.held`` then has its bytes,
-        if all of them were read."""
+        if all of them were read. ``untested``: whether the caller tests rows that are returned untested."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
@@ -158,7 +160,7 @@ class SmallFiles:
         if file is None:
             return None
         try:
-            found = self._rows(file, job)
+            found = self._rows(file, job, untested=untested)
         except OrcidxError:  # opening the file raises the error again, with its position
             return None
         if found is not None:
@@ -235,7 +237,7 @@ class SmallFiles:
             return None
         return split_small(data, size, self._limits, KINDS.get)
 
-    def _rows(self, file: SmallFile, job: FileJob) -> SmallRows | None:
+    def _rows(self, file: SmallFile, job: FileJob, *, untested: bool) -> SmallRows | None:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
             return None
         plan = self._planned(file.type_bytes, file.kind.root, job)
@@ -249,7 +251,11 @@ class SmallFiles:
             batches, is_out = [], True
             self.reads.last = TAIL_BYTES
         else:
-            batches = self._filtered(file, plan)
+            found = self._filtered(file, plan, untested=untested)
+            if isinstance(found, UntestedRows):
+                self._count(file.stripes, file.kind.facts.row_index_stride, is_out=False)
+                return SmallRows(0, [], schema, file.rows, found)
+            batches = found
         if batches is None:
             return None
         self._count(file.stripes, file.kind.facts.row_index_stride, is_out=is_out)
@@ -282,27 +288,34 @@ class SmallFiles:
             self._plan = key, schema_plan(key, root, self._request, job)
         return self._plan[1]
 
-    def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """Returns the matching rows. Returns None if the file must be opened, for example because only its tail was
-        read. After such a file, the next file is read completely."""
+    def _filtered(
+        self, file: SmallFile, plan: SchemaPlan, *, untested: bool
+    ) -> list[pa.RecordBatch] | UntestedRows | None:
+        """Returns the matching rows, or all rows untested. Returns None if the file must be opened, for example because
+        only its tail was read. After such a file, the next file is read completely."""
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]
         self.reads.last = SMALL_FILE_BYTES
-        if under is None or not under.takes(file, self._request):
+        request, work = self._request, ScanMetrics()
+        if under is None or not under.takes(file, request) or len(file.data) != file.size:
             return None
-        if len(file.data) != file.size:
-            return None
-        work = ScanMetrics()
+        found: pa.RecordBatch | UntestedRows | None = None
         with self._decoding:
-            footer = file.stripe_footer(file.stripes[0], self._limits)
-            held = 0, memoryview(file.data)
-            batch = under.rows_of(file, footer, held, request=self._request, metrics=work)
-        if batch is None:
+            footer, held = file.stripe_footer(file.stripes[0], self._limits), (0, memoryview(file.data))
+            if under.may_rule_out(footer, request):
+                return None
+            if untested:
+                found = under.untested(file, footer, held, request=request, metrics=work)
+            if found is None:
+                found = under.rows_of(file, footer, held, request=request, metrics=work)
+        if found is None:
             return None
         self._metrics.chunks_decompressed += work.chunks_decompressed
         self._metrics.bytes_decompressed += work.bytes_decompressed
-        return [batch] if batch.num_rows else []
+        if isinstance(found, UntestedRows):
+            return found
+        return [found] if found.num_rows else []
 
     def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
         """Returns all rows, as a batch for each stripe. Returns None if one of the stripes needs column readers."""

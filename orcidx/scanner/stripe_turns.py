@@ -14,6 +14,7 @@ from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
+from orcidx.scanner.small_turn import SmallTurn
 from orcidx.scanner.stripes_together import stripes_together
 
 __all__ = ["StripeTurns"]
@@ -43,15 +44,12 @@ class StripeTurns:
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._pending:
-            small = self._files.take_small()
-            if small is not None:
+            turn = SmallTurn(self._together)
+            while turn.has_room and (small := self._files.take_small(untested=turn.tests)) is not None:
                 self._learn_schema(small.schema)
-                batches = small.batches
-                while len(batches) < self._together and (small := self._files.take_small()) is not None:
-                    batches += small.batches
-                if batches:
-                    return Turn(_no_steps, None, at_once=partial(list, batches))
-                continue
+                turn.add(small)
+            if turn:
+                return Turn(_no_steps, None, at_once=turn.batches)
             file = self._files.take(wait=wait)
             if file is None:
                 return None

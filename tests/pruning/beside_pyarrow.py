@@ -4,7 +4,8 @@
 
 A case is a predicate for orcidx, the same predicate as an expression of pyarrow, and some columns. Its rows must equal,
 bit by bit, the rows that pyarrow's filter of the whole table returns. Each case runs with all levels and one thread. It
-also runs in another form: with two threads, as a count, or with one or all levels of ``LEVELS`` turned off.
+also runs in another form: with two threads, as a count, or with one or all levels of ``LEVELS`` turned off. The rows
+are in one file, or in many small files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,14 @@ LEVELS = (
     "several batches at once",
     "proved rows",
     "small files filtered",
+    "small files tested together",
     "row-group statistics",
     "stripe statistics",
 )
 PREDICATES = 100
-"""The number of predicates for each file."""
+"""The number of predicates for each table."""
+MOST_FILES = 30
+"""The most files of a table."""
 
 Rng = np.random.Generator
 Pair = tuple[Any, pc.Expression]
@@ -242,20 +247,21 @@ def bits(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def check(rng: Rng, path: str, table: pa.Table, turn: int) -> None:
+def check(rng: Rng, paths: list[str], table: pa.Table, turn: int) -> None:
     where, expression = predicate(rng, table, int(rng.integers(0, 4)))
     chosen = rng.permutation(table.column_names)[: int(rng.integers(1, 4))]
     columns = [name for name in table.column_names if name in chosen]
     expected = bits(table.filter(expression).select(columns))
     off = ("", *LEVELS, "all")[turn % (len(LEVELS) + 2)]
     batch_size = int(rng.choice([1000, 65536]))
-    with orcidx.open(path) as file:
+    with nullcontext() if len(paths) > 1 else orcidx.open(paths[0]) as file:
+        scan_of = partial(orcidx.scan, paths) if file is None else file.scan
         for threads, ways in ((False, nullcontext()), (True, nullcontext()), (False, turned_off(off))):
             with ways:
-                scan = file.scan(columns, where, use_threads=threads, batch_size=batch_size)
+                scan = scan_of(columns, where, use_threads=threads, batch_size=batch_size)
                 found = bits(scan.to_table())
                 assert found.equals(expected), f"{where!r} of {columns}, threads={threads}, without {off!r}"
-        assert file.scan(columns, where).count_rows() == expected.num_rows, f"{where!r}, counted"
+        assert scan_of(columns, where).count_rows() == expected.num_rows, f"{where!r}, counted"
 
 
 def turned_off(level: str) -> Any:
@@ -269,13 +275,18 @@ def run(cases: int, rng: Rng, folder: Path, *, most_rows: int = 40_000) -> int:
     done = 0
     while done < cases:
         rows = int(rng.choice([1, 50, 1000, 3000, 3000, most_rows]))
-        path = str(folder / f"rows-{done}.orc")
-        write(rng, table_of(rng, rows), path)
-        table = orcidx.open(path).read()
+        table = table_of(rng, rows)
+        most = rows if rows > 3000 or rng.random() < 0.5 else int(rng.integers(1, 400))
+        paths = []
+        for start in range(0, rows, max(most, rows // MOST_FILES)):
+            paths.append(str(folder / f"rows-{done}-{start:06}.orc"))
+            write(rng, table.slice(start, max(most, rows // MOST_FILES)), paths[-1])
+        table = pa.concat_tables([orcidx.open(path).read() for path in paths])
         for _ in range(PREDICATES):
-            check(rng, path, table, done)
+            check(rng, paths, table, done)
             done += 1
-        Path(path).unlink()
+        for path in paths:
+            Path(path).unlink()
     return done
 
 

@@ -44,8 +44,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = SmallFiles.take
 
-    def take(self: SmallFiles, job: Any) -> Any:
-        found = real(self, job)
+    def take(self: SmallFiles, job: Any, **options: Any) -> Any:
+        found = real(self, job, **options)
         if found is not None:
             names.append(job.source.name)
         return found
@@ -65,7 +65,7 @@ def pass_of(scan: orcidx.Scan) -> tuple[pa.Table, dict[str, Any]]:
 def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
     """Makes scans open every file, and returns the result of ``call``."""
     with monkeypatch.context() as patch:
-        patch.setattr(file_queue.SmallFiles, "take", lambda *_: None)
+        patch.setattr(file_queue.SmallFiles, "take", lambda *_, **__: None)
         forget_metadata()
         return call()
 
