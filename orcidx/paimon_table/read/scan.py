@@ -24,7 +24,7 @@ from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
 from orcidx.paimon_table.read.replanning import Unpinned, on_some_snapshot, retried_on_newest
 from orcidx.paimon_table.read.shared_reading import Shared, table_arrow_schema, table_bound
-from orcidx.paimon_table.read.task_run import TaskRun, unopened_file
+from orcidx.paimon_table.read.task_run import TaskRun, WaitingFiles, unopened_file
 from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Predicate, all_of
 from orcidx.pruning.findings import Note
@@ -117,7 +117,12 @@ def _count(scan: TableScan) -> int:
     narrow = (asked[0][0] if asked else scan.table_schema.arrow_schema.names[0],)
     counting = replace(_without_views(scan), columns=narrow, row_limit=None, top=())
     shared: Shared = {}
-    return sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in scan.plan.tasks)
+    total, waiting = 0, WaitingFiles()
+    for task in scan.plan.tasks:
+        total += TaskRun(task, counting, ScanMetrics(), [], shared).count(waiting)
+        if waiting.are_enough:
+            total += waiting.count()
+    return total + waiting.count()
 
 
 def _explained(scan: TableScan) -> Explanation:
@@ -234,11 +239,21 @@ def _with_keys(scan: TableScan) -> TableScan:
 def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
     shared: Shared = {}
     taken: list[int] = []
-    for task, wanted in _tasks_in_turn(scan, taken):
-        taken.append(0)
-        for batch in TaskRun(task, wanted, metrics, notes, shared).batches():
-            yield batch
-            taken[-1] += batch.num_rows
+    waiting = WaitingFiles()
+    together = waiting if scan.row_limit is None else None  # with a limit, later files may not be needed
+    try:
+        for task, wanted in _tasks_in_turn(scan, taken):
+            taken.append(0)
+            for batch in TaskRun(task, wanted, metrics, notes, shared).batches(together):
+                yield from waiting.batches()  # rows of earlier files
+                yield batch
+                taken[-1] += batch.num_rows
+            if waiting.are_enough:
+                yield from waiting.batches()
+    except Exception:
+        yield from waiting.batches()
+        raise
+    yield from waiting.batches()
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:

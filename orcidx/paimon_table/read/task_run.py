@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.errors import CorruptFile, OrcidxError, Unsupported, located
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.metadata.schema import FieldMapping
 from orcidx.paimon_table.read.char_values import in_char_form
@@ -28,8 +29,10 @@ from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_re
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.scanner.metrics import ScanMetrics, add_counts
+from orcidx.scanner.small_filter import UntestedRows, tested_together
+from orcidx.scanner.small_turn import UntestedSize
 
-__all__ = ["TaskRun", "unopened_file"]
+__all__ = ["TaskRun", "WaitingFiles", "unopened_file"]
 
 
 class TaskRun:
@@ -61,24 +64,39 @@ class TaskRun:
         result is None."""
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The file's rows that the scan returns, in the table's schema."""
+    def batches(self, waiting: WaitingFiles | None = None) -> Iterator[pa.RecordBatch]:
+        """The file's rows that the scan returns, in the table's schema. ``waiting``: rows that are not tested yet are
+        added to these files, and are not returned."""
         with in_planned_file(self.file):
             self._check_format()
-            rows = self.rows.batches()
+            rows = self.rows.batches(untested=waiting is not None)
             self.metrics.files += 1
             try:
                 for batch in rows:
-                    yield from self._finished(batch)
+                    if not isinstance(batch, UntestedRows):
+                        yield from self._finished(batch)
+                    elif waiting is not None:
+                        waiting.add(self, batch)
             finally:
                 add_counts(self.metrics, self.rows.kept.reads)
 
-    def count(self) -> int:
-        """How many rows of the file match. Rows are read only where metadata and indexes do not prove the number."""
-        if (orc := self.whole) is not None:
-            with in_planned_file(self.file):
-                return orc.count()
-        return sum(batch.num_rows for batch in self.batches())
+    def finished(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Returns rows of the file, or of files with the same mapping, in the table's schema."""
+        with in_planned_file(self.file):
+            return list(self._finished(batch))
+
+    def count(self, waiting: WaitingFiles) -> int:
+        """How many rows of the file match. Rows are read only where metadata and indexes do not prove the number. For
+        ``waiting`` see ``batches``."""
+        orc = self.whole
+        if orc is None:
+            return sum(batch.num_rows for batch in self.batches())
+        with in_planned_file(self.file):
+            found = orc.count(untested=True)
+        if isinstance(found, int):
+            return found
+        waiting.add(self, found)
+        return 0
 
     def explain(self) -> FileExplanation:
         """Explains which parts of the file are read, and why the other parts are not read. For a Parquet file, only the
@@ -117,6 +135,48 @@ class TaskRun:
         if batch.num_rows:
             types = {entry.field.name: entry.field.type for entry in reading.entries}
             yield in_char_form(batch.select(list(self.columns)), types, reading.options.char)
+
+
+class WaitingFiles:
+    """Small files whose rows wait to be tested together, in the order of the files."""
+
+    def __init__(self) -> None:
+        self._files: list[tuple[TaskRun, UntestedRows]] = []
+        self._size = UntestedSize()
+
+    def add(self, run: TaskRun, rows: UntestedRows) -> None:
+        """Adds the rows of the next file."""
+        self._files.append((run, rows))
+        self._size.add(rows)
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether the rows should be tested now."""
+        return self._size.is_full
+
+    def count(self) -> int:
+        """The number of matching rows. No file waits afterwards."""
+        return sum([tested_together(rows).num_rows for _, rows in self._taken()])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The matching rows, in the table's schema. No file waits afterwards."""
+        for runs, rows in self._taken():
+            try:
+                batches = runs[0].finished(tested_together(rows))
+            except OrcidxError:  # each file is finished separately, so that the error names the right file
+                for run, one in zip(runs, rows):
+                    yield from run.finished(tested_together([one]))
+            else:
+                yield from batches
+
+    def _taken(self) -> Iterator[tuple[list[TaskRun], list[UntestedRows]]]:
+        """Takes all files. Adjacent files with the same filter are in the same lists. They also have the same
+        mapping."""
+        files, self._files = self._files, []
+        self._size = UntestedSize()
+        for _, group in groupby(files, lambda file: file[1].filter):
+            runs, rows = zip(*group)
+            yield list(runs), list(rows)
 
 
 def unopened_file(file: TableFile, reasons: tuple[Reason, ...]) -> FileExplanation:
