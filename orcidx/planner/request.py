@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 BATCHES_A_TURN = 64
-"""If all rows go into one table, this many batches of rows from small files are returned in one turn
-(``fetching.drive.Turn``). The table needs all of these batches anyway."""
+"""If the caller takes all rows, this many batches of rows from small files are returned in one turn
+(``fetching.drive.Turn``). The caller needs all of these batches anyway."""
 
 TABLE_BATCHES = 4
 """For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all
@@ -78,7 +78,7 @@ class ScanRequest:
     @property
     def together(self) -> int:
         """How many batches of rows from small files are returned in one turn."""
-        return BATCHES_A_TURN if self.wanted_as == "table" and self.limit is None else 1
+        return BATCHES_A_TURN if self.wanted_as != "batches" and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same request for one table. If the batch size is smaller than ``rows``, it becomes ``rows``."""

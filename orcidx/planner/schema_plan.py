@@ -102,13 +102,14 @@ def _type_of(value: Any) -> pa.DataType:
 class AtOnce(NamedTuple):
     """Columns of small stripes that are read by one call, with their readers and options. ``dictionaries``: ids of
     columns that are read as Arrow dictionaries. ``schema``: the schema of a batch of these columns. None if no batch is
-    made."""
+    made. ``views``: indexes of columns that are read as strings, and are views in ``schema``."""
 
     recipe: Recipe
     columns: Sequence[OrcType]
     options: Sequence[ReadOptions]
     dictionaries: frozenset[int] = frozenset()
     schema: pa.Schema | None = None
+    views: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,14 +460,19 @@ class SchemaPlan:
     @cached_property
     def at_once(self) -> AtOnce | None:
         """All columns of small stripes, for reading them by one call. It is None if a predicate or an option determines
-        which rows are read, or if column readers are needed."""
+        which rows are read, or if column readers are needed. Views are read as strings, because then no column reader
+        is needed. For few rows, creating a reader takes longer than converting strings to views."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.asked.columns(())
-        recipe = recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
+        types, options = plan.schema.types, list(plan.output_options)
+        views = tuple([place for place, kind in enumerate(types) if pa.types.is_string_view(kind)])
+        for place in views:
+            types[place], options[place] = pa.string(), options[place].override(strings="string")
+        recipe = recipe_of(plan.output, types, checked=self.options.utf8 != "unchecked")
         if recipe is None:
             return None
-        return AtOnce(recipe, plan.output, plan.output_options, self.dictionaries, plan.schema)
+        return AtOnce(recipe, plan.output, options, self.dictionaries, plan.schema, views)
 
     @cached_property
     def is_complete(self) -> bool:

@@ -20,7 +20,7 @@ def count_jobs(
     """Returns the number of rows of all files, but at most ``limit``. ``known``: the number of rows of other files,
     which are counted, too. If the request has no predicate, only tails are read."""
     tails_alone = request.where is None
-    total, turn = known, SmallTurn(request.together)
+    total, turn = known, SmallTurn(request, tests=limit is None)
     with FileQueue(jobs, request, metrics, tails_alone=tails_alone) as files:
         while limit is None or total < limit:
             small = files.take_small(untested=turn.tests)

@@ -171,8 +171,8 @@ class Scan(RequestNarrowing, ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
-    def _turns(self, files: FileQueue, *, together: int = 1) -> StripeTurns:
-        return StripeTurns(files, io_bytes=self.options.io_bytes, learn_schema=self.learn_schema, together=together)
+    def _turns(self, files: FileQueue, request: ScanRequest, *, early: bool = False) -> StripeTurns:
+        return StripeTurns(files, request, learn_schema=self.learn_schema, early=early)
 
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
         return FileQueue(
@@ -234,7 +234,7 @@ class Scan(RequestNarrowing, ArrowStream):
             small.give_up()
         with (
             FileQueue(jobs_left(self.indexes, self.jobs, request, metrics), request, metrics, small=small) as files,
-            closing(run_in_turn(self._turns(files, together=request.together), stage=metrics.stage)) as results,
+            closing(run_in_turn(self._turns(files, request, early=first is not None), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
@@ -252,7 +252,7 @@ class Scan(RequestNarrowing, ArrowStream):
         files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file and use indexes
         try:
             async with (
-                aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results,
+                aclosing(arun_in_turn(self._turns(files, self._limited), stage=metrics.stage)) as results,
                 aclosing(join_off_loop(results, left, batch_size=size, batch_bytes=most)) as batches,
             ):
                 async for batch in batches:

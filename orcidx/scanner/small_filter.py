@@ -31,6 +31,7 @@ from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
+from orcidx.planner.schema_mapping import widen
 from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.predicate import BoundPredicate, External
 from orcidx.predicate.fold import parts
@@ -50,14 +51,15 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 class SmallFilter:
     """The predicate, and the columns that are decoded from each file of one schema. ``rest``: output columns that are
     not in the predicate. ``every``: the columns of the predicate, followed by the columns of ``rest``. It is None if
-    the rows of several files cannot be tested together. ``most_match``: whether most of the last files had matching
-    rows."""
+    the rows of several files cannot be tested together. ``schema``: the schema of the returned batches. ``most_match``:
+    whether most of the last files had matching rows."""
 
     where: BoundPredicate
     columns: ColumnPlan
     asked: AtOnce
     rest: AtOnce | None
     every: AtOnce | None
+    schema: pa.Schema
     most_match: bool = False
 
     def takes(self, file: SmallFile, request: ScanRequest) -> bool:
@@ -108,14 +110,18 @@ class SmallFilter:
         matches, it may be empty."""
         rows, count = len(mask), int(np.count_nonzero(mask))
         if not count:
-            nothing = [pa.nulls(0, kind) for kind in self.columns.schema.types]
-            return pa.RecordBatch.from_arrays(nothing, schema=self.columns.schema)
+            nothing = [pa.nulls(0, kind) for kind in self.schema.types]
+            return pa.RecordBatch.from_arrays(nothing, schema=self.schema)
         found = Survivors(0, rows, None, list(asked), count)
         if count < rows:
             kept = KeptRows(mask, count)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
             found, others = Survivors(0, rows, kept, picked(wanted, kept), count), picked(others, kept)
-        return as_batch(self.columns, found, list(others), first_row=0)
+        batch = as_batch(self.columns, found, list(others), first_row=0)
+        if self.schema is self.columns.schema:
+            return batch
+        arrays = [widen(array, kind) for array, kind in zip(batch.columns, self.schema.types)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class UntestedRows(NamedTuple):
@@ -141,15 +147,18 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     """Returns the ``SmallFilter`` for files of this schema and the plan's predicate. Returns None if the files must be
     opened.
 
-    Files must be opened if the predicate uses a name that is not a column of the file. Files must also be opened if the
-    predicate uses timestamps, because the type of timestamps depends on the file's statistics.
+    Files must be opened if the predicate uses a name that is not a column of the file, or if the decoded columns are
+    not the wanted columns. Files must also be opened if the predicate uses timestamps, because the type of timestamps
+    depends on the file's statistics.
     """
-    if not ENABLED or plan.where is None or not plan.is_complete:
+    if not ENABLED or plan.where is None:
         return None
     wanted = plan.asked
     if wanted.predicate_constants or not wanted.predicate or any(wanted.timestamps):
         return None
     columns = wanted.columns((False,) * len(wanted.predicate))
+    if not plan.is_complete and not _are_views_apart(columns.schema, plan.schema):
+        return None
     asked = _at_once(plan, columns.predicate, columns.predicate_options)
     assert asked is not None
     rest = _at_once(plan, columns.rest_columns, columns.rest_options)
@@ -157,7 +166,17 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     if _may_be_together(plan, columns):
         options = (*columns.predicate_options, *columns.rest_options)
         every = _at_once(plan, (*columns.predicate, *columns.rest_columns), options)
-    return SmallFilter(plan.where, columns, asked, rest, every)
+    schema = columns.schema if plan.is_complete else plan.schema
+    return SmallFilter(plan.where, columns, asked, rest, every, schema)
+
+
+def _are_views_apart(decoded: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether two schemas differ only in columns that are strings in the first schema, and views in the second."""
+    if decoded.names != wanted.names:
+        return False
+    text, view = pa.string(), pa.string_view()
+    pairs = zip(decoded, wanted)
+    return all(one == other or (one.type == text and other == one.with_type(view)) for one, other in pairs)
 
 
 def _may_be_together(plan: SchemaPlan, columns: ColumnPlan) -> bool:

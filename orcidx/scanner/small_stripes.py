@@ -105,7 +105,11 @@ def read_at_once(
     if wanted is None:
         return None
     arrays = arrays_at_once(wanted, facts, information, footer, source, request=request, metrics=metrics)
-    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
+    if arrays is None:
+        return None
+    for place in wanted.views:
+        arrays[place] = arrays[place].cast(pa.string_view())
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
 
 
 def arrays_at_once(

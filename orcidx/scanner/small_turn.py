@@ -8,6 +8,8 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from orcidx.options import ReadOptions
+from orcidx.planner.request import BATCHES_A_TURN, ScanRequest
 from orcidx.scanner.small_files import SmallRows
 from orcidx.scanner.small_filter import UntestedRows, tested_together
 
@@ -21,10 +23,19 @@ cache."""
 
 @dataclass
 class UntestedSize:
-    """The numbers of rows that wait to be tested together, and of the bytes of their arrays."""
+    """The number of rows that wait to be tested together, and the number of bytes of their arrays. ``most_rows`` and
+    ``most_bytes``: from these numbers on, the rows are tested."""
 
+    most_rows: int
+    most_bytes: int
     rows: int = 0
     bytes: int = 0
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> UntestedSize:
+        """The size at the beginning. Rows of half a batch are tested, so that batches do not become too large, and the
+        caller does not wait long for a batch."""
+        return cls(min(UNTESTED_ROWS, options.batch_size // 2), min(UNTESTED_BYTES, options.batch_bytes // 2))
 
     def add(self, untested: UntestedRows) -> None:
         """Adds the rows of a file."""
@@ -35,33 +46,36 @@ class UntestedSize:
     @property
     def is_full(self) -> bool:
         """Whether the rows should be tested before more rows are added."""
-        return self.rows >= UNTESTED_ROWS or self.bytes >= UNTESTED_BYTES
+        return self.rows >= self.most_rows or self.bytes >= self.most_bytes
 
 
 class SmallTurn:
-    """The rows of small files, in the order of the files. ``most``: the most batches of one turn."""
+    """The rows of small files, in the order of the files. ``tests``: whether untested rows may be added. They are
+    tested when the rows are taken."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.tests = most > 1
-        """Whether untested rows may be added."""
+    def __init__(self, request: ScanRequest, *, tests: bool) -> None:
+        self.tests = tests
+        self.has_room = True
+        """Whether the rows of another file may be added."""
+        self._request = request
         self._rows: list[pa.RecordBatch | UntestedRows] = []
-        self._untested = UntestedSize()
+        self._tested = 0
+        self._untested = UntestedSize.of(request.options)
 
     def add(self, small: SmallRows) -> None:
         """Adds the rows of the next file."""
-        self._rows += small.batches
-        if small.untested is not None:
+        if small.untested is None:
+            self._rows += small.batches
+            self._tested += len(small.batches)
+        else:
             self._rows.append(small.untested)
             self._untested.add(small.untested)
+        self.has_room = self._tested < self._request.together and len(self._rows) < BATCHES_A_TURN
+        if small.untested is not None and self._untested.is_full:
+            self.has_room = False
 
     def __bool__(self) -> bool:
         return bool(self._rows)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether the rows of another file may be added."""
-        return len(self._rows) < self._most and not self._untested.is_full
 
     def count(self) -> int:
         """The number of matching rows. The turn is empty afterwards."""
@@ -70,7 +84,7 @@ class SmallTurn:
     def batches(self) -> list[pa.RecordBatch]:
         """The matching rows. The turn is empty afterwards."""
         every, self._rows = self._rows, []
-        self._untested = UntestedSize()
+        self._tested, self._untested, self.has_room = 0, UntestedSize.of(self._request.options), True
         found: list[pa.RecordBatch] = []
         for under, rows in groupby(every, _filter_of):
             if under is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn
+from orcidx.planner.request import ScanRequest
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.small_turn import SmallTurn
@@ -23,30 +24,30 @@ __all__ = ["StripeTurns"]
 class StripeTurns:
     """Gives a ``Turn`` for each remaining stripe of all files. A file is closed after its last turn.
 
-    ``together``: how many batches of rows from small files are returned in one turn. If each small file had its own
-    turn, the overhead of the turn would be a tenth of the time for the file. ``io_bytes``: the maximum number of bytes
-    that may be fetched in advance. ``learn_schema``: a function that stores the schema of the scan. Its argument is a
-    function that returns the schema of a file."""
+    ``learn_schema``: a function that stores the schema of the scan. Its argument is a function that returns the schema
+    of a file. ``early``: whether the caller needs the first rows as early as possible."""
 
     def __init__(
         self,
         files: FileQueue,
+        request: ScanRequest,
         *,
-        io_bytes: int,
         learn_schema: Callable[[Callable[[], pa.Schema]], None],
-        together: int = 1,
+        early: bool = False,
     ) -> None:
         self._learn_schema = learn_schema
-        self._together = together
+        self._request = request
+        self._tests = request.limit is None and not early  # otherwise the rows of later files may not be needed
         self._files = files
         self._pending: deque[Turn] = deque()
-        self._budget = ByteBudget(io_bytes)
+        self._budget = ByteBudget(request.options.io_bytes)
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._pending:
-            turn = SmallTurn(self._together)
+            turn = SmallTurn(self._request, tests=self._tests)
             while turn.has_room and (small := self._files.take_small(untested=turn.tests)) is not None:
-                self._learn_schema(small.schema)
+                if not turn:
+                    self._learn_schema(small.schema)
                 turn.add(small)
             if turn:
                 return Turn(_no_steps, None, at_once=turn.batches)

@@ -20,6 +20,7 @@ from orcidx.scanner import file_queue, small_filter
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.schema_reads import count_schema_reads
 from orcidx.scanner.small_files import SmallFiles
+from orcidx.scanner.small_filter import SmallFilter
 from orcidx.storage.local_file import read_small
 
 FILES, ROWS = 6, 100
@@ -93,8 +94,14 @@ def test_rows_and_work_are_those_of_opened_files(
     count = opened(monkeypatch, scan.count_rows)
     assert not taken
     forget_metadata()
-    found, work = pass_of(scan)
+    found = scan.to_table()
     found.validate(full=True)
+    assert found.equals(table)
+    taken.clear()
+    # If rows of several files are tested together, columns of files without matching rows are decoded, too.
+    monkeypatch.setattr(SmallFilter, "untested", lambda *_, **__: None)
+    forget_metadata()
+    found, work = pass_of(scan)
     assert found.equals(table)
     if where is None:
         assert taken == paths[1:], "the first file is opened for the shared metadata"

@@ -14,7 +14,7 @@ from java_footers import as_java_writes
 import orcidx
 from orcidx import col
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.scanner import small_turn
+from orcidx.scanner import file_queue, small_turn
 from orcidx.scanner.small_filter import SmallFilter, UntestedRows
 
 FILES, ROWS = 40, 100
@@ -165,6 +165,48 @@ def test_options_of_the_columns(tmp_path: Path, options: dict[str, Any], monkeyp
             found = scan.to_table()
             assert found.equals(separately(monkeypatch, scan.to_table))
             assert scan.count_rows() == found.num_rows > 100
+
+
+def test_strings_as_views(tmp_path: Path, tests: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars reads strings as views. pyarrow cannot filter views, so strings are converted after the rows are tested.
+    Without a condition, strings are converted after a file is decoded."""
+    paths = written(tmp_path, files=12)
+    opened: list[str] = []
+    real = file_queue.open_job
+    monkeypatch.setattr(file_queue, "open_job", lambda job, *given: opened.append(job.source.name) or real(job, *given))
+    for where, rows in ((col("word") == "w3", 156), (col("word").is_null(), 110), (None, 1200), (col("key") < 0, 0)):
+        plain = orcidx.scan(paths, ["word", "key"], where).to_table()
+        opened.clear()
+        scan = orcidx.scan(paths, ["word", "key"], where, strings="view")
+        found = scan.to_table()
+        found.validate(full=True)
+        assert found.schema.field("word").type == pa.string_view()
+        assert found["word"].cast(pa.string()).combine_chunks() == plain["word"].combine_chunks()
+        assert found["key"] == plain["key"]
+        assert found.num_rows == scan.count_rows() == rows
+        assert set(opened) <= {paths[0]}, "only the first file is opened, to find the schema"
+    assert max(tests) == 12 * ROWS
+
+
+@pytest.mark.parametrize("batch_size", [1, 30, 250, 1000, 65536])
+def test_batches(tmp_path: Path, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch has more rows than the caller wants. Before the first batch is returned, at most half a batch of rows is
+    read in addition to the rows that are read if each file is tested alone."""
+    scan = orcidx.scan(written(tmp_path), where=col("word") == "w3", batch_size=batch_size)
+
+    def read() -> tuple[int, list[pa.RecordBatch]]:
+        with scan.to_batches() as batches:
+            first = next(batches)
+            return batches.metrics.files, [first, *batches]
+
+    files, found = read()
+    alone, expected = separately(monkeypatch, read)
+    assert files <= alone + batch_size // 2 // ROWS
+    assert max(batch.num_rows for batch in found) <= batch_size
+    assert pa.Table.from_batches(found) == pa.Table.from_batches(expected)
+    limited = scan.limit(3).to_batches()
+    assert sum(batch.num_rows for batch in limited) == 3
+    assert limited.metrics.files == 1
 
 
 def test_a_condition_that_pyarrow_evaluates(tmp_path: Path, tests: list[int]) -> None:

@@ -117,7 +117,7 @@ def _count(scan: TableScan) -> int:
     narrow = (asked[0][0] if asked else scan.table_schema.arrow_schema.names[0],)
     counting = replace(_without_views(scan), columns=narrow, row_limit=None, top=())
     shared: Shared = {}
-    total, waiting = 0, WaitingFiles()
+    total, waiting = 0, WaitingFiles(scan.options)
     for task in scan.plan.tasks:
         total += TaskRun(task, counting, ScanMetrics(), [], shared).count(waiting)
         if waiting.are_enough:
@@ -239,7 +239,7 @@ def _with_keys(scan: TableScan) -> TableScan:
 def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
     shared: Shared = {}
     taken: list[int] = []
-    waiting = WaitingFiles()
+    waiting = WaitingFiles(scan.options)
     together = waiting if scan.row_limit is None else None  # with a limit, later files may not be needed
     try:
         for task, wanted in _tasks_in_turn(scan, taken):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, OrcidxError, Unsupported, located
 from orcidx.explain.model import FileExplanation
+from orcidx.options import ReadOptions
 from orcidx.paimon_table.metadata.schema import FieldMapping
 from orcidx.paimon_table.read.char_values import in_char_form
 from orcidx.paimon_table.read.evolution import in_table_type
@@ -138,11 +139,13 @@ class TaskRun:
 
 
 class WaitingFiles:
-    """Small files whose rows wait to be tested together, in the order of the files."""
+    """Small files whose rows wait to be tested together, in the order of the files. ``options``: the options of the
+    scan, which limit the size of a batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
         self._files: list[tuple[TaskRun, UntestedRows]] = []
-        self._size = UntestedSize()
+        self._size = UntestedSize.of(options)
 
     def add(self, run: TaskRun, rows: UntestedRows) -> None:
         """Adds the rows of the next file."""
@@ -173,7 +176,7 @@ class WaitingFiles:
         """Takes all files. Adjacent files with the same filter are in the same lists. They also have the same
         mapping."""
         files, self._files = self._files, []
-        self._size = UntestedSize()
+        self._size = UntestedSize.of(self._options)
         for _, group in groupby(files, lambda file: file[1].filter):
             runs, rows = zip(*group)
             yield list(runs), list(rows)
