@@ -125,7 +125,7 @@ class DecodeAhead:
     def decompress(self, columns: Cursors, *, whole: bool) -> None:
         """Lets threads without a column decompress the next chunks. ``whole``: whether all rows of the stripe will be
         read."""
-        if self._threads <= len(self._numbers):
+        if self._threads <= len(columns):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
         for cursor in columns:
