@@ -1,7 +1,8 @@
 """Decodes strings and tests whether they equal one of a few literals. No array of the strings is made.
 
 A block of lengths is decoded. If no length is that of a literal, the block's strings are left out. Otherwise they are
-compared where they were decompressed. For each string one byte is written, 0 or 1.
+compared where they were decompressed. For each string one byte is written: the number of the literal that it equals,
+counted from 1, or 0.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -44,7 +45,31 @@ cdef void mark_words(const uint8_t* strings, int64_t n, const Literals* wanted, 
             memcpy(&literal, wanted.bytes[k], sizeof(word_t))
             for i in range(n):
                 memcpy(&word, strings + i * sizeof(word_t), sizeof(word_t))
-                out[i] |= word == literal
+                out[i] |= <uint8_t> (k + 1) if word == literal else 0
+
+
+cdef inline bint equal(const uint8_t* string, const uint8_t* literal, int64_t n) noexcept nogil:
+    """Whether ``n`` bytes are equal. The first and the last bytes are compared first, without calling a function,
+    because most strings differ there."""
+    cdef uint64_t one, other
+    cdef uint32_t short_one, short_other
+    if n >= 8:
+        memcpy(&one, string, 8)
+        memcpy(&other, literal, 8)
+        if one != other:
+            return False
+        memcpy(&one, string + n - 8, 8)
+        memcpy(&other, literal + n - 8, 8)
+        return one == other and (n <= 16 or memcmp(string, literal, n) == 0)
+    if n >= 4:
+        memcpy(&short_one, string, 4)
+        memcpy(&short_other, literal, 4)
+        if short_one != short_other:
+            return False
+        memcpy(&short_one, string + n - 4, 4)
+        memcpy(&short_other, literal + n - 4, 4)
+        return short_one == short_other
+    return memcmp(string, literal, n) == 0
 
 
 cdef void mark_strings(const uint8_t* strings, const int64_t* lengths, int64_t n, const Literals* wanted,
@@ -56,8 +81,8 @@ cdef void mark_strings(const uint8_t* strings, const int64_t* lengths, int64_t n
             length = lengths[i]
         out[i] = 0
         for k in range(wanted.count):
-            if length == wanted.sizes[k] and memcmp(strings, wanted.bytes[k], length) == 0:
-                out[i] = 1
+            if length == wanted.sizes[k] and equal(strings, wanted.bytes[k], length):
+                out[i] = <uint8_t> (k + 1)
         strings += length
 
 
@@ -158,7 +183,7 @@ cdef int64_t test_run(Window data, int64_t length, int64_t n, const Literals* wa
 def strings_among(IntRle lengths not None, Window data not None, uint8_t[::1] out not None, tuple literals not None, *,
                   int64_t unread):
     """Tests a string for each byte of ``out``. The first string comes after ``unread`` bytes that have not been skipped
-    yet.
+    yet. No literal may occur twice.
 
     Returns the number of bytes after the last string that was read. They have not been skipped yet. Raises
     ``CorruptFile`` for a negative length, and if the stream has fewer bytes than are read. Does not check whether the

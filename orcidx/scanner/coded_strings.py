@@ -23,7 +23,7 @@ from orcidx.planner.column_plan import ColumnPlan
 from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import is_read_by_pyarrow
 
-__all__ = ["coded_columns", "spelled_out"]
+__all__ = ["coded_columns", "entries_of", "spelled_out"]
 
 ENABLED = True
 
@@ -64,12 +64,13 @@ def spelled_out(
     Raises ``BatchTooLarge`` if the strings of an array of several rows take more than ``batch_bytes``.
     """
     return [
-        _strings(array, batch_bytes) if array is not None and column.id in coded else array
+        entries_of(array, batch_bytes) if array is not None and column.id in coded else array
         for column, array in zip(columns, arrays, strict=True)
     ]
 
 
-def _strings(array: pa.DictionaryArray, batch_bytes: int) -> pa.Array:
+def entries_of(array: pa.DictionaryArray, batch_bytes: int) -> pa.Array:
+    """The entries that the codes of an array select. For ``batch_bytes`` see ``spelled_out``."""
     entries = array.dictionary
     most = min(batch_bytes, LARGEST_ARRAY)
     if len(array) > 1 and len(entries):

@@ -58,8 +58,9 @@ class StripeGroups:
         if self.narrow:
             self.first.narrow(self.narrow)
         self.tested = None
-        if self.first.cursors and False in plan.returned:
-            self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where)
+        if self.first.cursors and (plan.have_lengths or False in plan.returned):
+            tests_all = rows.must.is_empty
+            self.tested = tested_columns(self.first, plan.predicate_names, plan.returned, where, tests_all=tests_all)
         if plan.have_lengths and where is not None and rows.must.is_empty:
             expect_lengths(self.first, plan.predicate_names, where)
         self.rest = opened(plan.rest_columns, plan.rest_options, exact_times=(False,) * len(plan.rest))
@@ -140,6 +141,8 @@ class SpanReader:
         if kept is not None:
             arrays = picked(arrays, kept, owned=True)
             others = None if others is None else picked(others, kept, owned=True)
+        if self.groups.tested is not None:
+            arrays = self.groups.tested.spelled_out(arrays, self.batch_bytes)
         if self.groups.coded:
             arrays = spelled_out(arrays, self.columns.predicate, self.groups.coded, self.batch_bytes)
         if self.groups.narrow:

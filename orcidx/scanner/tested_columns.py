@@ -2,7 +2,8 @@
 
 This is possible if a column is not returned, and if each part of the predicate that uses the column must be TRUE.
 Integers, dates and decimals of 64 bits are tested for ranges. Strings that are stored without a dictionary are tested
-for equality with a few literals. A block of values is decoded, and tested while it is in the processor's cache. So the
+for equality with a few literals. Such a column may also be returned, because each matching row has one of the literals.
+A block of values is decoded, and tested while it is in the processor's cache. So the
 values are neither written to memory nor read again (decision 0148).
 
 Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, with the same results.
@@ -10,7 +11,7 @@ Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from orcidx.predicate.binding import BoundPredicate
 from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
 from orcidx.predicate.literals import equal_bytes, stored_range
 from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
+from orcidx.scanner.coded_strings import entries_of
 from orcidx.scanner.column_group import ColumnGroup
 
 __all__ = ["TestedColumns", "tested_columns"]
@@ -47,17 +49,19 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class TestedColumns:
     """``places``: which of the predicate's columns are tested while they are decoded. ``rest``: the other parts of the
-    predicate. None if there are no other parts."""
+    predicate. None if there are no other parts. ``literals``: the literals of the columns of strings."""
 
     places: frozenset[int]
     rest: BoundPredicate | None
+    literals: Mapping[int, pa.Array]
 
     def passed(self, arrays: Sequence[pa.Array]) -> Bools:
         """For each row, whether all tests are passed. ``arrays`` has the arrays of all columns of the predicate."""
         found: Bools | None = None
         for place in self.places:
             array = arrays[place]
-            one = np.frombuffer(array.buffers()[1], np.bool_, len(array))
+            results = np.frombuffer(array.buffers()[1], np.uint8, len(array))
+            one: Bools = results != 0 if place in self.literals else results.view(np.bool_)
             found = one if found is None else np.logical_and(found, one, out=found)
         assert found is not None
         return found
@@ -66,14 +70,34 @@ class TestedColumns:
         """Returns the items of ``columns``, without those of columns that are tested while they are decoded."""
         return [column for place, column in enumerate(columns) if place not in self.places]
 
+    def spelled_out(self, arrays: Sequence[pa.Array | None], batch_bytes: int) -> list[pa.Array | None]:
+        """Replaces the results of tests by strings, for columns that are returned. ``arrays`` has the rows that match,
+        and None for a column that is not returned. For ``batch_bytes`` see ``coded_strings.spelled_out``."""
+        return [
+            array if array is None or place not in self.literals else _strings(array, self.literals[place], batch_bytes)
+            for place, array in enumerate(arrays)
+        ]
+
+
+def _strings(numbers: pa.Array, literals: pa.Array, batch_bytes: int) -> pa.Array:
+    codes = pa.array(np.frombuffer(numbers.buffers()[1], np.uint8, len(numbers), numbers.offset) - np.int32(1))
+    return entries_of(pa.DictionaryArray.from_arrays(codes, literals), batch_bytes)
+
 
 def tested_columns(
-    group: ColumnGroup, names: Sequence[str], returned: Sequence[bool], where: BoundPredicate | None
+    group: ColumnGroup,
+    names: Sequence[str],
+    returned: Sequence[bool],
+    where: BoundPredicate | None,
+    *,
+    tests_all: bool,
 ) -> TestedColumns | None:
     """Sets the tests of the readers of ``group``, which are the readers of the predicate's columns. Returns None if no
     column can be tested while it is decoded.
 
     ``names``: the names of the columns in the predicate. ``returned``: for each column, whether the scan returns it.
+    ``tests_all``: whether the predicate is evaluated for all rows. Otherwise no returned column is tested, because rows
+    that are not tested may have other values than the literals.
     """
     if not ENABLED or where is None:
         return None
@@ -86,24 +110,33 @@ def tested_columns(
         else:
             others.update(leaf.path[0] for leaf in leaves(part))
     places: set[int] = set()
+    literals: dict[int, pa.Array] = {}
     for place, name in enumerate(names):
-        is_tested = name in found and name not in others and not returned[place] and not is_left_out(name)
-        if is_tested and _tests(group.readers[place], found[name]):
-            places.add(place)
+        reader = group.readers[place]
+        if name not in found or name in others or is_left_out(name):
+            continue
+        if returned[place] and not (tests_all and isinstance(reader, DirectStrings)):
+            continue
+        if isinstance(reader, DirectStrings):
+            texts = _literals_of(reader, found[name])
+            if texts is None:
+                continue
+            reader.wanted, literals[place] = tuple(texts.cast(pa.binary()).to_pylist()), texts
+        elif not _tests_range(reader, found[name]):
+            continue
+        places.add(place)
     if not places:
         return None
     tested = {(names[place],) for place in places}
     rest = [part for part in conjuncts(where.root) if not (isinstance(part, BoundLeaf) and part.path in tested)]
     columns = tuple(path for path in where.columns if path not in tested)
-    return TestedColumns(frozenset(places), BoundPredicate(all_of(*rest), columns, where.schema) if rest else None)
+    left = BoundPredicate(all_of(*rest), columns, where.schema) if rest else None
+    return TestedColumns(frozenset(places), left, literals)
 
 
-def _tests(reader: ColumnReader, parts: Sequence[BoundLeaf]) -> bool:
+def _tests_range(reader: ColumnReader, parts: Sequence[BoundLeaf]) -> bool:
     """Sets the test of a reader, for rows in which all ``parts`` are TRUE. Returns False if the reader cannot test
     them."""
-    if isinstance(reader, DirectStrings):
-        reader.wanted = _literals_of(reader, parts)
-        return reader.wanted is not None
     within = _range_of(reader, parts)
     if isinstance(reader, Fixed) and within is not None:
         reader.within = within
@@ -111,9 +144,10 @@ def _tests(reader: ColumnReader, parts: Sequence[BoundLeaf]) -> bool:
     return False
 
 
-def _literals_of(reader: DirectStrings, parts: Sequence[BoundLeaf]) -> tuple[bytes, ...] | None:
-    """The strings that equal a literal of each part. The result is None if the reader cannot test the parts."""
-    if not reader.keeps_bytes:
+def _literals_of(reader: DirectStrings, parts: Sequence[BoundLeaf]) -> pa.Array | None:
+    """The strings that equal a literal of each part, in the type of the column. The result is None if the reader cannot
+    test the parts."""
+    if not reader.keeps_bytes or reader.arrow_type not in (pa.string(), pa.binary()):
         return None
     found: list[set[bytes]] = []
     for part in parts:
@@ -121,9 +155,10 @@ def _literals_of(reader: DirectStrings, parts: Sequence[BoundLeaf]) -> tuple[byt
         if literals is None:
             return None
         found.append(set(literals))
-    common = tuple(set.intersection(*found))
-    fit = len(common) <= MOST_LITERALS and all(len(literal) <= LONGEST_LITERAL for literal in common)
-    return common if fit else None
+    common = set.intersection(*found)
+    if len(common) > MOST_LITERALS or any(len(literal) > LONGEST_LITERAL for literal in common):
+        return None
+    return pa.array(list(common), pa.binary()).cast(reader.arrow_type)
 
 
 def _range_of(reader: ColumnReader, ranges: Sequence[BoundLeaf]) -> tuple[int, int] | None:

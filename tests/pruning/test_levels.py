@@ -63,6 +63,8 @@ PLACES = {
     "small_stripes.read_at_once": "one-call stripes",
     "stripe_turns._at_once": "one-call stripes",
     "narrow_decimals.widened": "decimals in 64 bits",
+    "tested_columns.spelled_out": "tested while decoded",
+    "tested_columns._literals_of": "tested while decoded",
     "kept_arrays.kept_array": "rows kept in one pass",
     "kept_arrays.taken_array": "rows kept in one pass",
     "top_scan._decide": "bounds of the first rows",

@@ -263,8 +263,8 @@ def test_a_leaf_is_asked_of_each_entry_once_a_stripe(words: Path, asked: list[in
 
 def test_strings_are_made_of_survivors_alone(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = []
-    plain = coded_strings._strings
-    monkeypatch.setattr(coded_strings, "_strings", lambda array, most: rows.append(len(array)) or plain(array, most))
+    plain = coded_strings.entries_of
+    monkeypatch.setattr(coded_strings, "entries_of", lambda array, most: rows.append(len(array)) or plain(array, most))
     with orcidx.open(str(words)) as file:
         assert file.read(["number"], where="word = 'AIR'").num_rows > 10_000
         assert not rows
@@ -278,7 +278,7 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
         wanted = file.read(["number"], where="word = 'AIR' AND number > 7").num_rows
         monkeypatch.setattr(survivors, "as_batch", None)
         monkeypatch.setattr(span_behind, "as_batch", None)
-        monkeypatch.setattr(coded_strings, "_strings", None)
+        monkeypatch.setattr(coded_strings, "entries_of", None)
         made = []
         plain = span_reader.picked
         monkeypatch.setattr(

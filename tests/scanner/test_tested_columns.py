@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import orcidx
+from orcidx import col
 from orcidx.orc.columns import base
 from orcidx.scanner import column_group, span_reader, tested_columns
 from orcidx.scanner.column_group import ColumnGroup
@@ -60,8 +62,8 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
     found: set[str] = set()
     choose = span_reader.tested_columns
 
-    def noted(group: ColumnGroup, names: Any, *others: Any) -> Any:
-        chosen = choose(group, names, *others)
+    def noted(group: ColumnGroup, names: Any, *others: Any, **options: Any) -> Any:
+        chosen = choose(group, names, *others, **options)
         found.update([] if chosen is None else [names[place] for place in chosen.places])
         return chosen
 
@@ -89,7 +91,9 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int + 1 < 5 AND long < 5 AND int < 3", {"long"}),
         (["id"], "int + 1 < 5 OR long < 5", set()),
         (["id"], "text = 't12' AND gaps IN (X'7431', X'74313233')", {"text", "gaps"}),
-        (["id", "text"], "text = 't12' AND long < 5", {"long"}),
+        (["id", "text"], "text = 't12' AND long < 5", {"text", "long"}),  # each returned string is 't12'
+        (["id", "text", "gaps"], "text IN ('t12', 't13') AND gaps = X'7431'", {"text", "gaps"}),
+        (["text"], "text = 't12' OR text = 't13'", set()),
         (["id"], "text = 't12' AND text > 'a' AND gaps <> X'7431'", set()),
         (["id"], "text = 't12' OR long < 5", set()),
         (["id"], "text IN ('1', '2', '3', '4', '5', '6', '7', '8', '9')", set()),
@@ -135,12 +139,56 @@ CONDITIONS = [
 def test_the_rows_are_those_of_arrays(path: str, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     with orcidx.open(path) as file:
         for options in ({}, {"batch_size": 333}, {"row_range": (150, 4321)}, {"selection": list(range(3, ROWS, 17))}):
-            scan = file.scan(["id"], where, **options)
-            found, count = scan.to_table(), scan.count_rows()
-            monkeypatch.setattr(tested_columns, "ENABLED", False)
-            assert found.equals(scan.to_table())
+            for columns in (["id"], ["gaps", "id", "text"]):
+                scan = file.scan(columns, where, **options)
+                found, count = scan.to_table(), scan.count_rows()
+                monkeypatch.setattr(tested_columns, "ENABLED", False)
+                assert found.equals(scan.to_table())
+                monkeypatch.setattr(tested_columns, "ENABLED", True)
+                assert count == len(found)
+
+
+@pytest.mark.parametrize("strings", ["string", "view", "dictionary"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_returned_strings_are_the_literals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strings: Any, kind: pa.DataType
+) -> None:
+    """Many rows match, a string is empty, some are null, and the rows of one literal are too large for one batch."""
+    texts = ["", "a", "é", "b" * 9000, "c" * 30, None, "d"]
+    table = pa.table({"id": range(4_000), "text": pa.array([texts[row % 7] for row in range(4_000)])})
+    table = table.set_column(1, "text", table["text"].cast(kind))
+    path = str(tmp_path / "file.orc")
+    orcidx.write_table(table, path, dictionary_key_size_threshold=0, row_index_stride=1000)
+    values = table["text"].to_pylist()
+    for wanted in ([texts[0]], [texts[2], texts[3]], [texts[1], "x", texts[4]], [texts[6], texts[0], texts[1]]):
+        literals = [one if kind == pa.string() else str(one).encode() for one in wanted]
+        expected = [row for row, value in enumerate(values) if value in literals]
+        for limits in ({}, {"batch_bytes": 100_000}, {"batch_size": 333}):
+            scan = orcidx.open(path, strings=strings).scan(where=col("text").is_in(literals), **limits)
             monkeypatch.setattr(tested_columns, "ENABLED", True)
-            assert count == len(found)
+            found = list(scan.to_batches())
+            monkeypatch.setattr(tested_columns, "ENABLED", False)
+            assert pa.Table.from_batches(found).equals(pa.Table.from_batches(list(scan.to_batches())))
+            assert [row for batch in found for row in batch["id"].to_pylist()] == expected
+            if "batch_bytes" in limits:
+                assert max(batch.nbytes for batch in found) <= 120_000
+
+
+def test_a_damaged_string_equals_no_literal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A string that is not valid UTF-8 is not returned, because no literal has its bytes."""
+    path = tmp_path / "bad.orc"
+    table = pa.table({"text": [f"a~{row:05}" for row in range(3_000)]})
+    orcidx.write_table(table, path, compression="none", dictionary_key_size_threshold=0)
+    path.write_bytes(path.read_bytes().replace(b"a~00777", b"a\xff00777"))
+    for is_on in (True, False):
+        monkeypatch.setattr(tested_columns, "ENABLED", is_on)
+        with orcidx.open(path) as file:
+            if is_on:
+                assert file.scan(where=col("text") == "a~00778").to_table().num_rows == 1
+            with pytest.raises(orcidx.OrcidxError):
+                file.scan(where=col("text") == "a\udcff00777").to_table()
+            with pytest.raises(orcidx.OrcidxError):
+                file.scan(where=col("text") == b"a\xff00777").to_table()
 
 
 def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

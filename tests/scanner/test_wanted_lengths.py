@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import orcidx
-from orcidx.scanner import column_group, row_width, wanted_lengths
+from orcidx.scanner import column_group, row_width, tested_columns, wanted_lengths
 
 ROWS = 6_000
 
@@ -42,6 +42,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     options: dict[str, Any] = {"row_index_stride": 1000, "compression_block_size": 4096}
     orcidx.write_table(table, path, dictionary_key_size_threshold=0, types={"char": "char(60)"}, **options)
     return path
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["", "tested"])
+def tested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether strings are tested while they are decoded. If they are, their lengths are used in another way."""
+    monkeypatch.setattr(tested_columns, "ENABLED", request.param)
+    return bool(request.param)
 
 
 TEXT = "'5 text that is longer than all others, é'"
@@ -118,6 +125,7 @@ def test_bytes_are_not_decompressed(path: str, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     rows, size = decompressed(path, where)
     monkeypatch.setattr(wanted_lengths, "ENABLED", False)
+    monkeypatch.setattr(tested_columns, "ENABLED", False)
     before = decompressed(path, where)
     assert (rows, before[0]) == (0, 0)
     assert size < 20_000 < ROWS * 15 < before[1]
@@ -130,6 +138,7 @@ def test_bytes_before_a_wanted_length_are_read_later(path: str, monkeypatch: pyt
     monkeypatch.setattr(row_width, "ENABLED", False)
     rows, size = decompressed(path, f"text = {TEXT}", columns=["text"], batch_size=100)
     monkeypatch.setattr(wanted_lengths, "ENABLED", False)
+    monkeypatch.setattr(tested_columns, "ENABLED", False)
     before = decompressed(path, f"text = {TEXT}", columns=["text"], batch_size=100)
     assert (rows, before[0]) == (1, 1)
     assert size < 0.7 * before[1]

@@ -21,6 +21,8 @@ SHAPES = {
     "one byte": [1],
     "words": [2, 4, 8],
     "three bytes": [3],
+    "between words": [5, 6, 7, 12, 16, 17, 31],
+    "thirteen bytes": [13],
     "mixed": [0, 1, 2, 3, 9],
     "long": [5, 300, 70_000],
 }
@@ -62,7 +64,7 @@ def test_what_equals_a_literal_is_what_python_finds(rng: np.random.Generator, sh
         strings = texts(rng, rows, SHAPES[shape])
         chosen = [strings[int(number)] for number in rng.integers(0, rows, int(rng.integers(0, 4)))]
         literals = (*{one for one in [*chosen, b"ab"[: int(rng.integers(0, 3))]] if len(one) <= LONGEST_LITERAL},)
-        expected = [one in literals for one in strings]
+        expected = [literals.index(one) + 1 if one in literals else 0 for one in strings]
         stored = chop(b"".join(strings), int(rng.choice([1000, 4096])), framing, piece=int(rng.choice([1, 64, 9999])))
         window = stored.window()
         lengths = lengths_of(encoded(list(map(len, strings))), int(rng.choice([1, 50])))

@@ -343,7 +343,7 @@ class ColumnReader:
 
 def tested(reader: ColumnReader, present: Present, test: Callable[[memoryview], None]) -> pa.Array:
     """Returns a byte for each row: the result of ``test`` for its value, or 0 for a null row. ``test`` decodes a value
-    for each byte of its argument, and writes 1 or 0."""
+    for each byte of its argument, and writes its result there."""
     buffer, found = reader.allocate(present.rows)
     if present.count:
         test(found[: present.count])

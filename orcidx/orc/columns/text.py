@@ -162,8 +162,9 @@ class DirectStrings(Strings):
     """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes of all values one after the
     other.
 
-    ``wanted``: literals, or None. If it is set, reads return a byte for each row instead of its string. The byte is 1
-    if the string equals one of the literals, and 0 for any other string and for a null row.
+    ``wanted``: different literals, or None. If it is set, reads return a byte for each row instead of its string. The
+    byte is the number of the literal that the string equals, counted from 1. It is 0 for any other string and for a
+    null row.
 
     ``wanted_lengths``: lengths in bytes, or None. If it is set, and no string of a read has one of these lengths, the
     read returns a null for every row and leaves out the bytes of its strings. These bytes are only decompressed if a
@@ -230,7 +231,7 @@ class DirectStrings(Strings):
         return self._typed(plain)
 
     def _dense_among(self, found: memoryview, literals: tuple[bytes, ...]) -> None:
-        """Decodes a string for each byte of ``found``, and writes whether it equals a literal."""
+        """Decodes a string for each byte of ``found``, and writes which literal it equals. See ``wanted``."""
         self._unread = strings_among(self._lengths, self._data.window, found, literals, unread=self._unread)
 
     def _has_wanted(self, offsets: memoryview) -> bool:
