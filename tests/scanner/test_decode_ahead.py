@@ -373,6 +373,22 @@ def test_chunks_of_a_column_alone_are_decompressed_ahead(path: str, monkeypatch:
     assert not asked.count
 
 
+def test_chunks_of_the_only_column_of_a_condition_are_decompressed_ahead(
+    path: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the column of the condition is decoded, the other columns wait, so there is a thread that decodes
+    nothing."""
+    asked = Asked(monkeypatch)
+    wanted = table["text"][1234].as_py()
+    for columns in (["key"], ["key", "text"]):
+        asked.count = 0
+        same_for_all(path, columns=columns, where=orcidx.col("text") == wanted, batch_size=400)
+        assert asked.count > 3
+    asked.count = 0
+    outcome(path, 2, columns=["key"], where=(orcidx.col("text") == wanted) & (orcidx.col("noise") >= 0), batch_size=400)
+    assert not asked.count, "two columns are decoded by two threads"
+
+
 def test_chunks_ahead_are_within_the_first_batch_and_bounded_in_bytes(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
