@@ -8,10 +8,11 @@ counted from 1, or 0.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from orcidx.orc.int_rle cimport BLOCK, IntRle, near_int64, skip_same
 from orcidx.orc.window cimport Window
+from orcidx.predicate.compares cimport are_same
 
 cdef enum:
     MOST = 8            # literals
@@ -48,30 +49,6 @@ cdef void mark_words(const uint8_t* strings, int64_t n, const Literals* wanted, 
                 out[i] |= <uint8_t> (k + 1) if word == literal else 0
 
 
-cdef inline bint equal(const uint8_t* string, const uint8_t* literal, int64_t n) noexcept nogil:
-    """Whether ``n`` bytes are equal. The first and the last bytes are compared first, without calling a function,
-    because most strings differ there."""
-    cdef uint64_t one, other
-    cdef uint32_t short_one, short_other
-    if n >= 8:
-        memcpy(&one, string, 8)
-        memcpy(&other, literal, 8)
-        if one != other:
-            return False
-        memcpy(&one, string + n - 8, 8)
-        memcpy(&other, literal + n - 8, 8)
-        return one == other and (n <= 16 or memcmp(string, literal, n) == 0)
-    if n >= 4:
-        memcpy(&short_one, string, 4)
-        memcpy(&short_other, literal, 4)
-        if short_one != short_other:
-            return False
-        memcpy(&short_one, string + n - 4, 4)
-        memcpy(&short_other, literal + n - 4, 4)
-        return short_one == short_other
-    return memcmp(string, literal, n) == 0
-
-
 cdef void mark_strings(const uint8_t* strings, const int64_t* lengths, int64_t n, const Literals* wanted,
                        int64_t uniform, uint8_t* out) noexcept nogil:
     cdef int64_t i, length = uniform
@@ -81,7 +58,7 @@ cdef void mark_strings(const uint8_t* strings, const int64_t* lengths, int64_t n
             length = lengths[i]
         out[i] = 0
         for k in range(wanted.count):
-            if length == wanted.sizes[k] and equal(strings, wanted.bytes[k], length):
+            if length == wanted.sizes[k] and are_same(strings, wanted.bytes[k], length):
                 out[i] = <uint8_t> (k + 1)
         strings += length
 

@@ -43,30 +43,6 @@ cdef extern from *:
     #define orcidx_within_native orcidx_within_halves
     #endif
 
-    #if defined(__GNUC__)
-    #define orcidx_reversed4 __builtin_bswap32
-    #define orcidx_reversed8 __builtin_bswap64
-    #else
-    static uint32_t orcidx_reversed4(uint32_t x) {
-        x = ((x & 0x00ff00ffu) << 8) | ((x >> 8) & 0x00ff00ffu);
-        return (x << 16) | (x >> 16);
-    }
-    static uint64_t orcidx_reversed8(uint64_t x) {
-        return ((uint64_t)orcidx_reversed4((uint32_t)x) << 32) | orcidx_reversed4((uint32_t)(x >> 32));
-    }
-    #endif
-
-    static inline uint64_t orcidx_raw(const uint8_t* p) { uint64_t x; memcpy(&x, p, 8); return x; }
-
-    /* Converts 1 to 7 bytes to a number. The numbers of strings of equal length have the order of the strings. */
-    static inline uint64_t orcidx_few(const uint8_t* p, int64_t size) {
-        uint32_t first, last;
-        if (size < 4) return ((uint64_t)p[0] << 16) | ((uint64_t)p[size >> 1] << 8) | p[size - 1];
-        memcpy(&first, p, 4);
-        memcpy(&last, p + size - 4, 4);
-        return ((uint64_t)orcidx_reversed4(first) << 32) | orcidx_reversed4(last);  /* the words may overlap */
-    }
-
     /* Returns a number below, equal to or above 0 if the first string is below, equal to or above the other string.
        Compares words of 8 bytes. The last word may overlap bytes that were compared before. A call of memcmp takes as
        long as ten words. */
@@ -83,15 +59,6 @@ cdef extern from *:
         }
         if (one != two) return one < two ? -1 : 1;
         return length < size ? -1 : length > size;
-    }
-
-    /* Whether two strings of equal length are the same. */
-    static inline int orcidx_same(const uint8_t* p, const uint8_t* other, int64_t size) {
-        if (size < 8) return !size || orcidx_few(p, size) == orcidx_few(other, size);
-        if (orcidx_raw(p + size - 8) != orcidx_raw(other + size - 8)) return 0;
-        for (int64_t at = 0; at + 8 <= size; at += 8)
-            if (orcidx_raw(p + at) != orcidx_raw(other + at)) return 0;
-        return 1;
     }
 
     /* The ends of a range of strings. A size of -1 means that there is no such end. For most strings, one word of 8
@@ -224,7 +191,6 @@ cdef extern from *:
                                                 const uint8_t* data, uint8_t* out) nogil
     void between_texts8 "orcidx_between_texts8"(text_ends* ends, const int64_t* offsets, int64_t rows,
                                                 const uint8_t* data, uint8_t* out) nogil
-    bint are_same "orcidx_same"(const uint8_t* p, const uint8_t* other, int64_t size) nogil
     void within4 "orcidx_within4"(const int32_t* values, int64_t rows, int32_t low, uint32_t span, uint8_t* out) nogil
     void within8 "orcidx_within8"(const int64_t* values, int64_t rows, int64_t low, uint64_t span, uint8_t* out) nogil
     void within4_avx2 "orcidx_within4_avx2"(const int32_t* values, int64_t rows, int32_t low, uint32_t span,
