@@ -16,18 +16,21 @@ from orcidx.scanner.small_filter import UntestedRows, tested_together
 __all__ = ["SmallTurn", "UntestedSize"]
 
 UNTESTED_ROWS = 1 << 16
+"""The number of untested rows after which they are tested. Their arrays then stay in the processor's cache."""
+
 UNTESTED_BYTES = 8 << 20
-"""After so many untested rows, or bytes of their arrays, the rows are tested. The arrays then stay in the processor's
-cache."""
+"""The number of bytes of untested arrays after which their rows are tested."""
 
 
 @dataclass
 class UntestedSize:
-    """The number of rows that wait to be tested together, and the number of bytes of their arrays. ``most_rows`` and
-    ``most_bytes``: from these numbers on, the rows are tested."""
+    """The number of files whose rows wait to be tested together, of these rows, and of the bytes of their arrays.
+    ``most_rows`` and ``most_bytes``: from these numbers on, the rows are tested. They are also tested if there are
+    ``BATCHES_A_TURN`` files."""
 
     most_rows: int
     most_bytes: int
+    files: int = 0
     rows: int = 0
     bytes: int = 0
 
@@ -39,6 +42,7 @@ class UntestedSize:
 
     def add(self, untested: UntestedRows) -> None:
         """Adds the rows of a file."""
+        self.files += 1
         self.rows += untested.rows
         for array in untested.arrays:
             self.bytes += array.get_total_buffer_size()
@@ -46,7 +50,7 @@ class UntestedSize:
     @property
     def is_full(self) -> bool:
         """Whether the rows should be tested before more rows are added."""
-        return self.rows >= self.most_rows or self.bytes >= self.most_bytes
+        return self.files >= BATCHES_A_TURN or self.rows >= self.most_rows or self.bytes >= self.most_bytes
 
 
 class SmallTurn:
@@ -70,9 +74,7 @@ class SmallTurn:
         else:
             self._rows.append(small.untested)
             self._untested.add(small.untested)
-        self.has_room = self._tested < self._request.together and len(self._rows) < BATCHES_A_TURN
-        if small.untested is not None and self._untested.is_full:
-            self.has_room = False
+        self.has_room = self._tested < self._request.together and not (self._untested.files and self._untested.is_full)
 
     def __bool__(self) -> bool:
         return bool(self._rows)
