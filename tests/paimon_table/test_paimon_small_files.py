@@ -3,20 +3,19 @@ tested alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from paimon_empty import empty_table
+from rows_together import rows_of_each_test, separately
 
 import orcidx
 from orcidx import CorruptFile, ValueOutOfRange, col
 from orcidx.paimon import open_table
 from orcidx.paimon_table.read import task_run
 from orcidx.scanner import small_turn
-from orcidx.scanner.small_filter import SmallFilter
 
 FILES, ROWS = 12, 50
 
@@ -37,21 +36,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def tests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Returns a list of the numbers of rows that were tested in one call."""
-    numbers: list[int] = []
-    real = SmallFilter.test
-
-    def test(self: SmallFilter, asked: Any) -> Any:
-        numbers.append(len(asked[0]))
-        return real(self, asked)
-
-    monkeypatch.setattr(SmallFilter, "test", test)
-    return numbers
-
-
-def separately(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
-    with monkeypatch.context() as patch:
-        patch.setattr(SmallFilter, "untested", lambda *_, **__: None)
-        return call()
+    return rows_of_each_test(monkeypatch)
 
 
 def data_file(folder: Path, number: int) -> Path:
@@ -83,6 +68,12 @@ def test_rows_of_many_files_are_tested_in_one_call(
     assert scan.to_table() == rows
     assert scan.count_rows() == rows.num_rows
     assert max(tests) == 3 * ROWS
+    monkeypatch.setattr(small_turn, "UNTESTED_ROWS", 1 << 16)
+    monkeypatch.setattr(small_turn, "BATCHES_A_TURN", 4)
+    tests.clear()
+    assert scan.to_table() == rows
+    assert scan.count_rows() == rows.num_rows
+    assert max(tests) == 4 * ROWS
 
 
 def test_files_with_deleted_rows_keep_their_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from java_footers import as_java_writes
+from rows_together import rows_of_each_test, separately
 
 import orcidx
 from orcidx import col
@@ -37,21 +38,7 @@ def written(folder: Path, *, files: int = FILES) -> list[str]:
 @pytest.fixture
 def tests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Returns a list of the numbers of rows that were tested in one call."""
-    numbers: list[int] = []
-    real = SmallFilter.test
-
-    def test(self: SmallFilter, asked: Any) -> Any:
-        numbers.append(len(asked[0]))
-        return real(self, asked)
-
-    monkeypatch.setattr(SmallFilter, "test", test)
-    return numbers
-
-
-def separately(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
-    with monkeypatch.context() as patch:
-        patch.setattr(SmallFilter, "untested", lambda *_, **__: None)
-        return call()
+    return rows_of_each_test(monkeypatch)
 
 
 def test_rows_of_many_files_are_tested_in_one_call(
@@ -73,6 +60,11 @@ def test_rows_of_many_files_are_tested_in_one_call(
         assert read() == table.num_rows
         assert max(tests) == 3 * ROWS
     monkeypatch.setattr(small_turn, "UNTESTED_ROWS", 1 << 16)
+    with monkeypatch.context() as patch:
+        patch.setattr(small_turn, "BATCHES_A_TURN", 4)
+        tests.clear()
+        assert scan.count_rows() == table.num_rows
+        assert max(tests) == 4 * ROWS, "rows of files with few rows do not wait for ever"
     monkeypatch.setattr(small_turn, "UNTESTED_BYTES", 1)
     tests.clear()
     assert scan.to_table().equals(table)
