@@ -25,7 +25,7 @@ from streams.framing import PieceSource
 import orcidx
 from orcidx import ReadOptions, col, paimon
 from orcidx.index_directory.directory_partitions import PartitionEvidence, Partitions
-from orcidx.orc.small_stripe import FileStream, HeldStream
+from orcidx.orc.stream_sources import FileStream, HeldStream
 from orcidx.orc.stripe_streams import PlannedStream, StreamReads
 from orcidx.paimon.index import BodyIndex, EmptyIndex, Index
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds

@@ -85,7 +85,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
     "kernels in Cython: a method for each step that readers or writers of every type take": {
         "orc/chunks_ahead.ChunksAhead": (0, 18),
         "orc/int_rle.IntRle": (0, 15),
-        "orc/small_stripe.Stripe": (0, 14),
         "orc/stored_stream.StoredStream": (0, 15),
         "orc/window.Window": (0, 18),
         "orc_writer/chunks.ChunkedStream": (0, 18),

@@ -22,9 +22,7 @@ cdef extern from *:
     uint64_t load_word "orcidx_word"(const void* p) nogil
 
 cdef enum:
-    BLOCK = 4096            # values of a stream that are processed at a time, a multiple of 64
     CHECKED = 16384         # values that are read and then checked at a time, so few that they are still in the cache
-    SPARE = 32              # bytes after string data, so that a short string is copied in one move
     VIEW = 16               # bytes of a view of a string
 
 cdef int64_t MOST_BYTES = 2147483647
@@ -84,14 +82,31 @@ cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) 
 # --- nulls ------------------------------------------------------------------------------------------------------------
 
 
+cdef int64_t nest_words(const uint8_t* dense, int64_t limit, const uint8_t* parent, int64_t n,
+                        uint8_t* out) noexcept nogil:
+    cdef int64_t i, j, at = 0, total = 0
+    cdef uint64_t word, bit, result
+    for i in range(0, n, 64):
+        word = word_at(parent, i, n)
+        result = 0
+        if word:
+            for j in range(min(n - i, <int64_t> 64)):
+                bit = (word >> j) & 1
+                if at < limit:                          # false only after the last dense bit
+                    result |= (bit & bit_at(dense, at)) << j
+                at += <int64_t> bit
+        memcpy(out + (i >> 3), &result, 8)
+        total += popcount(result)
+    return total
+
+
 def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not None, int64_t n,
               uint8_t[::1] out not None):
     """``out[i] = parent[i] and the next bit of dense``, for ``n`` rows. ``dense`` has a bit for each set parent bit.
 
     ``out`` must consist of whole words of 64 bits. Returns the number of its set bits.
     """
-    cdef int64_t i, j, at = 0, total = 0, limit = dense.shape[0] * 8
-    cdef uint64_t word, bit, result
+    cdef int64_t total = 0, limit = dense.shape[0] * 8
     check_bits(parent, n)
     if (n + 63) // 64 * 8 > out.shape[0]:
         raise ValueError("the bitmap is too short")
@@ -100,17 +115,7 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
     if ones_between(&parent[0], 0, n) > limit:
         raise ValueError("there are fewer dense bits than set parent bits")
     with nogil:
-        for i in range(0, n, 64):
-            word = word_at(&parent[0], i, n)
-            result = 0
-            if word:
-                for j in range(min(n - i, <int64_t> 64)):
-                    bit = (word >> j) & 1
-                    if at < limit:                          # false only after the last dense bit
-                        result |= (bit & bit_at(&dense[0], at)) << j
-                    at += <int64_t> bit
-            memcpy(&out[i >> 3], &result, 8)
-            total += popcount(result)
+        total = nest_words(&dense[0] if limit else NULL, limit, &parent[0], n, &out[0])
     return total
 
 
@@ -137,8 +142,7 @@ cdef void spread_wide(uint8_t* values, int width, uint64_t word, int64_t start, 
 
 
 cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_t n, int64_t count) noexcept nogil:
-    """Moves ``count`` dense values to the positions of the set bits, from the last to the first. All other positions
-    become 0."""
+    # From the last value to the first.
     cdef int64_t start = ((n - 1) >> 6) << 6
     cdef int64_t left = count, stop = n
     cdef uint64_t word
@@ -209,7 +213,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
     ``CorruptFile`` for a negative length.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
-    cdef int64_t block[BLOCK + 1]
+    cdef int64_t block[LENGTHS + 1]
     cdef int64_t total = first
     if n < 0 or out.shape[0] < n + 1 or not 0 <= first <= MOST_BYTES:
         raise ValueError("the offsets do not fit")
@@ -220,12 +224,10 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
 
 cdef int64_t place_all(IntRle lengths, const uint8_t* bits, int64_t start, int64_t n, int64_t total, int32_t* out,
                        int64_t* block, bint is_read) except -1 nogil:
-    """Writes the offsets of rows ``start`` to ``n``, and after them the last offset. ``block`` has room for
-    ``BLOCK + 1`` lengths. ``is_read``: whether ``block`` already contains the lengths of the first block."""
     cdef int64_t stop, ones, first
     cdef uint64_t seen = 0
     while start < n:
-        stop = min(n, start + BLOCK)
+        stop = min(n, start + LENGTHS)
         ones = stop - start if bits == NULL else ones_between(bits, start, stop)
         if not is_read:
             block[ones] = 0             # `place_offsets` reads this element if null rows follow, and masks it to zero
@@ -247,13 +249,13 @@ def read_lengths(IntRle lengths not None, int64_t n, int32_t[::1] out not None):
 
     Returns the last offset, and the length that all rows have. This length is -1 if offsets were written.
     """
-    cdef int64_t block[BLOCK + 1]
+    cdef int64_t block[LENGTHS + 1]
     cdef int64_t start = 0, step, i, length = -1, other, total = 0
     if n < 0 or out.shape[0] < n + 1:
         raise ValueError("the offsets do not fit")
     with nogil:
         while start < n:
-            step = min(n - start, <int64_t> BLOCK)
+            step = min(n - start, <int64_t> LENGTHS)
             block[step] = 0
             lengths.read_int64(block, step)
             if start == 0:
@@ -309,35 +311,38 @@ cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept 
 def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
     """Reads ``count`` dictionary indexes into ``out``. ``size``: the number of entries of the dictionary. Raises
     ``CorruptFile`` if an index is not below ``size``."""
-    cdef int64_t i, step, done = 0
-    cdef uint64_t worst = 0
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
-    with nogil:
-        indexes.largest = 0                 # reading sets it to the largest index, which may exceed 32 bits
-        while done < count:
-            step = min(count - done, <int64_t> CHECKED)
-            indexes.read_int32(&out[done], step)
-            if indexes.largest >= <uint64_t> size or outside(&out[done], step, <uint32_t> size):
-                worst = indexes.largest
-                for i in range(done, done + step):
-                    worst = max(worst, <uint64_t> <uint32_t> out[i])
-                break
-            done += step
-    if done < count:
-        fail_index(indexes, worst, size)
+    if count:
+        with nogil:
+            fill_indexes(indexes, count, size, &out[0])
 
 
-cdef int fail_index(IntRle indexes, uint64_t worst, int64_t size) except -1:
+cdef int fill_indexes(IntRle indexes, int64_t count, int64_t size, int32_t* out) except -1 nogil:
+    cdef int64_t step, done = 0
+    indexes.largest = 0                 # reading sets it to the largest index, which may exceed 32 bits
+    while done < count:
+        step = min(count - done, <int64_t> CHECKED)
+        indexes.read_int32(out + done, step)
+        if indexes.largest >= <uint64_t> size or outside(out + done, step, <uint32_t> size):
+            fail_index(indexes, out + done, step, size)
+        done += step
+    return 0
+
+
+cdef int fail_index(IntRle indexes, const int32_t* values, int64_t n, int64_t size) except -1 with gil:
+    cdef int64_t i
+    cdef uint64_t worst = indexes.largest
+    for i in range(n):
+        worst = max(worst, <uint64_t> <uint32_t> values[i])
     raise CorruptFile(f"dictionary index {worst} is outside a dictionary of {size} entries", stream=indexes.window.name)
 
 
 def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views not None, uint8_t[::1] out not None):
     """Reads ``count`` dictionary indexes. For each index, writes the view of that dictionary entry to ``out``.
     ``views`` has the views of all entries, 16 bytes each. Raises ``CorruptFile`` if an index has no entry."""
-    cdef int32_t codes[BLOCK]
+    cdef int32_t codes[LENGTHS]
     cdef int64_t i, step, done = 0, size = views.shape[0] // VIEW
-    cdef uint64_t worst = 0
     cdef const uint8_t* source
     cdef uint8_t* target
     if not 0 <= count * VIEW <= out.shape[0] or not 0 <= size <= MOST_BYTES:
@@ -349,30 +354,32 @@ def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views 
     with nogil:
         indexes.largest = 0                 # see read_indexes
         while done < count:
-            step = min(count - done, <int64_t> BLOCK)
+            step = min(count - done, <int64_t> LENGTHS)
             indexes.read_int32(codes, step)
             if indexes.largest >= <uint64_t> size or outside(codes, step, <uint32_t> size):
-                worst = indexes.largest
-                for i in range(step):
-                    worst = max(worst, <uint64_t> <uint32_t> codes[i])
-                break
+                fail_index(indexes, codes, step, size)
             for i in range(step):
                 memcpy(target + (done + i) * VIEW, source + <int64_t> codes[i] * VIEW, VIEW)
             done += step
-    if done < count:
-        fail_index(indexes, worst, size)
 
 
 def length_range(const int32_t[::1] entries not None):
     """Returns the lengths of the shortest and the longest entry of a dictionary, computed from the offsets of its
     entries. Returns (0, 0) if the dictionary is empty."""
+    cdef int32_t shortest = 0, longest = 0
+    if entries.shape[0] > 1:
+        find_lengths(&entries[0], entries.shape[0] - 1, &shortest, &longest)
+    return shortest, longest
+
+
+cdef void find_lengths(const int32_t* entries, int64_t size, int32_t* shortest, int32_t* longest) noexcept nogil:
     cdef int64_t i
-    cdef int32_t length, shortest = 2147483647, longest = 0
-    for i in range(1, entries.shape[0]):
-        length = entries[i] - entries[i - 1]
-        shortest = min(shortest, length)
-        longest = max(longest, length)
-    return min(shortest, longest), longest
+    cdef int32_t length, least = 2147483647, most = 0
+    for i in range(size):
+        length = entries[i + 1] - entries[i]
+        least = min(least, length)
+        most = max(most, length)
+    shortest[0], longest[0] = min(least, most), most
 
 
 cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_t n, int64_t total,
@@ -397,29 +404,37 @@ def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entri
     is incomplete if the sum exceeds 2**31 - 1.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
-    cdef int64_t i, at = 0, step, total = 0
+    cdef int64_t total = 0
     if n < 0 or out.shape[0] < n + 1 or count > indexes.shape[0] or (count and entries.shape[0] < 2):
         raise ValueError("the offsets do not fit")
     with nogil:
-        if bits == NULL and uniform >= 0:
-            total = n * uniform
-            for i in range(n if total <= MOST_BYTES else 0):
-                out[i] = <int32_t> i * <int32_t> uniform
-        elif bits == NULL:
-            while at < n and total <= MOST_BYTES:
-                step = min(n - at, <int64_t> BLOCK)
-                total = pick_lengths(&indexes[at], &entries[0], step, total, &out[at])
-                at += step
-        else:
-            for i in range(n):
-                out[i] = <int32_t> total
-                if bit_at(bits, i):
-                    total += entries[indexes[at] + 1] - entries[indexes[at]]
-                    at += 1
-                    if total > MOST_BYTES:
-                        break
-        if total <= MOST_BYTES:
-            out[n] = <int32_t> total
+        total = place_entries(&indexes[0] if count else NULL, &entries[0] if count else NULL, bits, n, 0, uniform,
+                              &out[0])
+    return total
+
+
+cdef int64_t place_entries(const int32_t* indexes, const int32_t* entries, const uint8_t* bits, int64_t n,
+                           int64_t total, int64_t uniform, int32_t* out) noexcept nogil:
+    cdef int64_t i, at = 0, step, first = total
+    if bits == NULL and uniform >= 0:
+        total += n * uniform
+        for i in range(n if total <= MOST_BYTES else 0):
+            out[i] = <int32_t> (first + i * uniform)
+    elif bits == NULL:
+        while at < n and total <= MOST_BYTES:
+            step = min(n - at, <int64_t> LENGTHS)
+            total = pick_lengths(indexes + at, entries, step, total, out + at)
+            at += step
+    else:
+        for i in range(n):
+            out[i] = <int32_t> total
+            if bit_at(bits, i):
+                total += entries[indexes[at] + 1] - entries[indexes[at]]
+                at += 1
+                if total > MOST_BYTES:
+                    break
+    if total <= MOST_BYTES:
+        out[n] = <int32_t> total
     return total
 
 
@@ -469,7 +484,7 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
     ``gather_offsets`` must have checked the indexes. ``blob`` and ``out`` must have ``SPARE`` bytes after the used
     bytes. ``longest``: the length of the longest entry. Entries are copied in moves of this length or a few bytes more.
     """
-    cdef int64_t i, at = 0
+    cdef int64_t copied
     if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
         raise ValueError("there are too few indexes")
     if blob.shape[0] < entries[entries.shape[0] - 1] + <int64_t> SPARE or out.shape[0] < total + <int64_t> SPARE:
@@ -477,15 +492,20 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
     if count == 0:
         return
     with nogil:
-        if uniform == 1:                                    # entry i is byte i of the data
-            at = count
-            for i in range(min(count, total)):
-                out[i] = blob[entries[0] + indexes[i]]
-        elif longest <= 8:
-            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], 8)
-        elif longest <= 16:
-            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], 16)
-        else:
-            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], SPARE)
-    if at != total:
+        copied = copy_selected(&indexes[0], count, &entries[0], &blob[0], total, &out[0], uniform, longest)
+    if copied != total:
         raise ValueError("the indexes do not give the total size")
+
+
+cdef int64_t copy_selected(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
+                           int64_t total, uint8_t* out, int64_t uniform, int64_t longest) noexcept nogil:
+    cdef int64_t i
+    if uniform == 1:                                    # entry i is byte i of the data
+        for i in range(min(count, total)):
+            out[i] = blob[entries[0] + indexes[i]]
+        return count
+    if longest <= 8:
+        return copy_entries(indexes, count, entries, blob, total, out, 8)
+    if longest <= 16:
+        return copy_entries(indexes, count, entries, blob, total, out, 16)
+    return copy_entries(indexes, count, entries, blob, total, out, SPARE)

@@ -78,6 +78,24 @@ cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t 
     out[n] = out[n] & ~keep | block[n - 1] >> (8 - shift)
 
 
+cdef void copy_bits(uint8_t* out, int64_t offset, const uint8_t* bits, int64_t n) noexcept nogil:
+    put_bytes(out, offset, bits, n >> 3)
+    if n & 7:
+        put_bits(out, offset + (n & ~7), bits[n >> 3], n & 7)
+
+
+cdef int read_text_bytes(Window window, uint8_t* out, int64_t n, uint64_t* seen) except -1 nogil:
+    cdef int64_t step
+    if window.ahead is not None:
+        window.ahead.expect(n)
+    while n:
+        step = window.take_some(out, n if window.framed else min(n, <int64_t> TEXT))
+        seen[0] |= or_of_bytes(out, step)
+        out += step
+        n -= step
+    return 0
+
+
 cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
     # Reverses the bits in each of n bytes. n is rounded up to whole words, and the block must be large enough for these
     # words.
@@ -157,29 +175,18 @@ cdef class RawBytes:
 
     def read_text(self, uint8_t[::1] out not None, n=None):
         """Like ``read_into``. Also returns whether all bytes are below 0x80."""
-        cdef int64_t left = out.shape[0] if n is None else n, done = 0, step, most
+        cdef int64_t left = out.shape[0] if n is None else n
         cdef uint64_t seen = 0
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
-        with nogil:
-            if self.window.ahead is not None:
-                self.window.ahead.expect(left)
-            while left:
-                most = left if self.window.framed else min(left, <int64_t> TEXT)
-                step = self.window.take_some(&out[done], most)
-                seen |= or_of_bytes(&out[done], step)
-                done += step
-                left -= step
+        if left:
+            with nogil:
+                read_text_bytes(self.window, &out[0], left, &seen)
         return seen & <uint64_t> 0x8080808080808080 == 0
 
 
 cdef class ByteRle:
     """Bytes in run-length encoding, in BYTE columns (signed) and union tags (unsigned)."""
-
-    cdef readonly Window window
-    cdef int64_t left  # values of the current run that were not consumed yet
-    cdef bint repeats  # whether the run repeats `value`; if not, its bytes are in the window
-    cdef uint8_t value
 
     def __cinit__(self, Window window not None):
         self.window = window
@@ -256,11 +263,6 @@ cdef class ByteRle:
 cdef class BooleanRle:
     """Bits in run-length encoded bytes, in PRESENT streams and BOOLEAN columns."""
 
-    cdef readonly Window window
-    cdef ByteRle bytes
-    cdef uint8_t pending  # the bits of the last byte that were not consumed yet; the next bit is the lowest
-    cdef int pending_bits
-
     def __cinit__(self, Window window not None):
         self.window = window
         self.bytes = ByteRle(window)
@@ -293,6 +295,10 @@ cdef class BooleanRle:
             with nogil:
                 count = self.read_bitmap(&out[0], offset, count)
         return count
+
+    cdef void restart(self) noexcept nogil:
+        self.bytes.left = 0
+        self.pending_bits = 0
 
     cdef int next_byte(self) except -1 nogil:
         cdef uint8_t byte = 0

@@ -24,6 +24,11 @@ cdef int64_t next_narrow(Window values, IntRle scales, int64_t left, int scale, 
 # Like `next_narrow`, for unscaled values that are stored as integers and have at most NARROW digits.
 cdef int64_t next_short_decimals(IntRle values, int64_t left, int precision, int64_t* narrow,
                                  int* status) except -1 nogil
+# Reads `count` decimals to `out`, with 16 bytes for each, and converts them to `scale`. Returns a status.
+cdef int read_all(Window values, IntRle scales, uint8_t* out, int64_t count, int scale, int precision,
+                  int rounding) except -1 nogil
+# Does the same for unscaled values that are stored as integers.
+cdef int read_all_short(IntRle values, uint8_t* out, int64_t count, int precision) except -1 nogil
 # Widens 64-bit values to 128 bits.
 cdef void widen_values(const int64_t* values, int64_t count, uint8_t* out) noexcept nogil
 # Returns the code of the rounding mode with this name.

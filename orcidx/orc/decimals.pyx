@@ -193,23 +193,23 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
     ``ValueOutOfRange`` for a value that loses digits other than zeros.
     """
     cdef uint8_t near[16 * BLOCK]
-    cdef uint8_t* target
-    cdef int64_t done = 0, step, same
+    cdef int64_t done = 0, step
     cdef int mode = _ROUNDINGS[rounding], status = 0
     check(out, count, scale, precision)
-    streaming = streaming and count * 16 > STREAMING_BYTES
+    if not (streaming and count * 16 > STREAMING_BYTES):
+        if count:
+            with nogil:
+                status = read_all(values, scales, &out[0], count, scale, precision, mode)
+        done = count
     with nogil:
         while done < count and not status:
-            step = min(count - done, <int64_t> BLOCK)
-            target = &near[0] if streaming else &out[16 * done]
-            same = skip_same(scales, step if streaming else count - done, scale) if by_runs else 0
-            if same:
-                step = same
-                status = read_same(values, target, step, precision)
+            step = next_same(scales, count - done, scale)
+            if step:
+                status = read_same(values, near, step, precision)
             else:
-                status = read_block(values, scales, target, step, scale, precision, mode)
-            if streaming:
-                store_streaming(&out[16 * done], near, 16 * step)
+                step = min(count - done, <int64_t> BLOCK)
+                status = read_block(values, scales, near, step, scale, precision, mode)
+            store_streaming(&out[16 * done], near, 16 * step)
             done += step
         fence_stores()
     if status:
@@ -218,19 +218,41 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
 
 def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64_t count, *, int scale, int precision):
     """Reads ``count`` decimals of the decimal64 layout: integers that are the unscaled values at the type's scale."""
+    cdef int status = 0
+    check(out, count, scale, precision)
+    if count:
+        with nogil:
+            status = read_all_short(values, &out[0], count, precision)
+    if status:
+        refuse_status(status, values.window.name)
+
+
+cdef int read_all(Window values, IntRle scales, uint8_t* out, int64_t count, int scale, int precision,
+                  int rounding) except -1 nogil:
+    cdef int64_t done = 0, step
+    cdef int status = 0
+    while done < count and not status:
+        step = skip_same(scales, count - done, scale) if by_runs else 0
+        if step:
+            status = read_same(values, out + 16 * done, step, precision)
+        else:
+            step = min(count - done, <int64_t> BLOCK)
+            status = read_block(values, scales, out + 16 * done, step, scale, precision, rounding)
+        done += step
+    return status
+
+
+cdef int read_all_short(IntRle values, uint8_t* out, int64_t count, int precision) except -1 nogil:
     cdef int64_t block[BLOCK]
     cdef int64_t done = 0, step
     cdef int status = 0
-    check(out, count, scale, precision)
-    with nogil:
-        while done < count and not status:
-            step = min(count - done, <int64_t> BLOCK)
-            values.read_int64(block, step)
-            widen_integers(block, step, &out[16 * done])
-            status = count_digits(&out[16 * done], step, precision, all_bits(block, step))
-            done += step
-    if status:
-        refuse_status(status, values.window.name)
+    while done < count and not status:
+        step = min(count - done, <int64_t> BLOCK)
+        values.read_int64(block, step)
+        widen_integers(block, step, out + 16 * done)
+        status = count_digits(out + 16 * done, step, precision, all_bits(block, step))
+        done += step
+    return status
 
 
 cdef int64_t next_same(IntRle scales, int64_t left, int scale) except -1 nogil:

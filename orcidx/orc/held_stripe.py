@@ -7,7 +7,7 @@ from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.small_stripe import HeldStream
+from orcidx.orc.stream_sources import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter
 from orcidx.orc.window import Window
 

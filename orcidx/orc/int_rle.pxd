@@ -51,5 +51,9 @@ cdef class IntRle:
 # Skips up to n values that are all equal to this value. Uses only the headers of long runs. Returns the number of
 # skipped values. If it is 0, the caller must decode the next values.
 cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil
+# Reads n values, of 8, 4 or 2 bytes, to memory that is not read soon.
+cdef int read_far(IntRle self, void* out, int width, int64_t n) except -1 nogil
+# Begins with another stream, on which the window is already. `version` is 1 or 2.
+cdef void restart_numbers(IntRle self, int version, bint signed) noexcept nogil
 # Like `near_int32`, for 64 bits.
 cdef int64_t near_int64(IntRle self, int64_t* block, int64_t n) except -1 nogil

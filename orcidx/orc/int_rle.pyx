@@ -275,6 +275,19 @@ cdef class IntRle:
         return 0
 
 
+cdef int read_far(IntRle self, void* out, int width, int64_t n) except -1 nogil:
+    if width == 8:
+        return fill_far(self, <int64_t*> out, n)
+    if width == 4:
+        return fill_far(self, <int32_t*> out, n)
+    return fill_far(self, <int16_t*> out, n)
+
+
+cdef void restart_numbers(IntRle self, int version, bint signed) noexcept nogil:
+    self.version, self.signed = version, signed
+    self.next_value = self.end_value = 0
+
+
 cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
     cdef int64_t size, total = self.end_value - self.next_value
     cdef int count = 0, i

@@ -13,7 +13,7 @@ from orcidx.orc.compression import CHUNK_HEADER, open_codec
 from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.small_stripe import HeldStream
+from orcidx.orc.stream_sources import HeldStream
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StreamReads
 from orcidx.orc.types import OrcType

@@ -141,6 +141,25 @@ def beyond_32_bits():
     return ValueOutOfRange(_BEYOND, stream="DATA")
 
 
+cdef int fill_days(IntRle days, int32_t* out, int64_t count, int32_t first, bint streaming) except -1 nogil:
+    cdef int32_t block[BLOCK]
+    cdef int64_t i, step, done = 0
+    cdef int32_t before = 0
+    streaming = streaming and count * 4 > STREAMING_BYTES
+    days.wrapped = False
+    while done < count:
+        step = days.some_int32(block, min(count - done, <int64_t> BLOCK))
+        for i in range(step):
+            before |= block[i] < first
+        if streaming:
+            store_streaming(out + done, block, 4 * step)
+        else:
+            memcpy(out + done, block, 4 * step)
+        done += step
+    fence_stores()
+    return before != 0
+
+
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
     """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: ``out`` is
     not read soon.
@@ -149,24 +168,13 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
     other dates. Bloom filters that ORC C++ wrote contain the days before truncation. So a search for a truncated date
     would not find its rows.
     """
-    cdef int32_t block[BLOCK]
-    cdef int64_t i, step, done = 0
-    cdef int32_t before = 0
+    cdef int before = 0
     if not 0 <= count <= out.shape[0]:
         raise ValueError("the values do not fit")
-    streaming = streaming and count * 4 > STREAMING_BYTES
     days.wrapped = False
-    with nogil:
-        while done < count:
-            step = days.some_int32(block, min(count - done, <int64_t> BLOCK))
-            for i in range(step):
-                before |= block[i] < first
-            if streaming:
-                store_streaming(&out[done], block, 4 * step)
-            else:
-                memcpy(&out[done], block, 4 * step)
-            done += step
-        fence_stores()
+    if count:
+        with nogil:
+            before = fill_days(days, &out[0], count, first, streaming)
     if days.wrapped:
         raise beyond_32_bits()
     return before != 0

@@ -63,6 +63,13 @@ cdef class Window(PlainStream):
     cdef bint give(self, int64_t tail) noexcept nogil
 
 
+# Begins with another stream of the same codec, all of whose bytes are in memory. The first `length` of the `readable`
+# bytes belong to the stream.
+cdef void aim(Window self, const uint8_t* stored, int64_t length, int64_t readable) noexcept nogil
+# Begins with another stream of the same codec. `source` is as in `Window.__cinit__`.
+cdef int reopen(Window self, source) except -1
+
+
 cdef inline int count_held(PlainStream stream, int64_t size) except -1 with gil:
     """Reports to the stripe's limits how many bytes the buffer of a stream has. The limits may raise an error."""
     stream.counted = size

@@ -16,6 +16,7 @@ source supports it, uncompressed bytes are also read directly to their destinati
 series of uncompressed chunks.
 """
 
+from cpython.buffer cimport PyBuffer_Release
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, memset
@@ -68,7 +69,8 @@ cdef class PlainStream(StoredStream):
         cdef int64_t length, start = self.next_chunk + 3
         cdef bint original
         if not self.framed:
-            self.fetch_piece(self.next_chunk)
+            if not self.holds(self.next_chunk):
+                self.fetch_piece(self.next_chunk)
             return self.load_piece()
         self.chunk_start = -1  # until a chunk is loaded, there is no extent to go back to
         self.read_header(&length, &original)
@@ -96,7 +98,8 @@ cdef class PlainStream(StoredStream):
 
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil:
         cdef int64_t skipped
-        self.fetch_piece(start)
+        if not self.holds(start):
+            self.fetch_piece(start)
         skipped = start - self.piece.start
         self.extent_length = length
         if skipped + length <= self.piece.length:
@@ -110,7 +113,7 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil:
-        if self.counted == 0:
+        if self.counted == 0 and self.limits is not None:
             count_held(self, 0)                 # fails if the other windows of the stripe already hold too many bytes
         self.reserve(0)
         self.extent_length = self.decompress(start, length, self.buffer + CARRY, self.block_size)
@@ -352,3 +355,24 @@ cdef class Window(PlainStream):
 
     cdef int fail(self, str message) except -1 with gil:
         raise CorruptFile(message, stream=self.name, offset=self.place())
+
+
+cdef void aim(Window self, const uint8_t* stored, int64_t length, int64_t readable) noexcept nogil:
+    # The piece has no exporter, so releasing its buffer does nothing.
+    self.forget()
+    self.piece.view.buf = <void*> stored
+    self.piece.held = True
+    self.piece.start = 0
+    self.piece.length = self.length = length
+    self.piece.readable = readable
+    self.next_chunk = self.stored_length = 0
+    self.stored_run = 1
+
+
+cdef int reopen(Window self, source) except -1:
+    self.forget()
+    if self.piece.held:
+        self.piece.held = False
+        PyBuffer_Release(&self.piece.view)
+    self.next_chunk = self.stored_length = 0
+    return self.begin(source, self.codec, self.block_size, self.name)

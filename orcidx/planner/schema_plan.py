@@ -469,7 +469,8 @@ class SchemaPlan:
         views = tuple([place for place, kind in enumerate(types) if pa.types.is_string_view(kind)])
         for place in views:
             types[place], options[place] = pa.string(), options[place].override(strings="string")
-        recipe = recipe_of(plan.output, types, checked=self.options.utf8 != "unchecked")
+        roundings = [one.decimal_rounding for one in options]
+        recipe = recipe_of(plan.output, types, roundings, checked=self.options.utf8 != "unchecked")
         if recipe is None:
             return None
         return AtOnce(recipe, plan.output, options, self.dictionaries, plan.schema, views)

@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import StreamKind
+from orcidx.orc.plain_columns import PLAIN_ROWS
 from orcidx.orc.small_file import SmallFile
-from orcidx.orc.small_stripe import PLAIN_ROWS, recipe_of
+from orcidx.orc.small_stripe import recipe_of
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
@@ -193,5 +194,6 @@ def _may_be_together(plan: SchemaPlan, columns: ColumnPlan) -> bool:
 
 def _at_once(plan: SchemaPlan, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> AtOnce | None:
     types = [arrow_type(*one, dictionaries=plan.dictionaries) for one in zip(columns, options)]
-    recipe = recipe_of(columns, types, checked=plan.options.utf8 != "unchecked")
+    roundings = [one.decimal_rounding for one in options]
+    recipe = recipe_of(columns, types, roundings, checked=plan.options.utf8 != "unchecked")
     return None if recipe is None else AtOnce(recipe, columns, options, plan.dictionaries)

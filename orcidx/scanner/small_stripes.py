@@ -18,10 +18,10 @@ from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.held_stripe import HeldStripe
-from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
+from orcidx.orc.plain_columns import PLAIN_ROWS, Allowance
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import PLAIN_ROWS, Allowance, read_stripe
+from orcidx.orc.small_stripe import read_stripes
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.request import ScanRequest
@@ -124,12 +124,9 @@ def arrays_at_once(
 ) -> list[pa.Array] | None:
     """Returns all rows of some columns of a stripe. See ``read_at_once``."""
     recipe = wanted.recipe
-    if (0, StreamKind.PRESENT) in footer.streams:
-        return None
     rows, options, most = information.rows, request.options, request.bytes_at_once
     shifted = facts.hybrid_calendar and wanted.options[0].calendar == "proleptic"
     allowance = Allowance(most, held=held_bytes(information, options))
-    arguments = source, footer, rows, open_codec(facts.compression), facts.block_size
     large = information.footer_offset - information.offset > SMALL_STRIPE_BYTES
     if large and recipe.others:
         return None
@@ -142,11 +139,20 @@ def arrays_at_once(
     if options.use_threads and (isinstance(source, LocalFile) or large):
         threads = thread_count(use_threads=True)
         parts = parts if threads == 1 else recipe.parts(PARTS_PER_THREAD * threads)
+    read = partial(
+        read_stripes,
+        stripes=[(source, footer, rows)],
+        codec=open_codec(facts.compression),
+        block_size=facts.block_size,
+        allowance=allowance,
+        shifted=shifted,
+        decimal64=facts.decimal64,
+        piece=piece,
+    )
     if len(parts) > 1:
-        read = partial(read_stripe, allowance=allowance, shifted=shifted, piece=piece)
-        results = run_all([partial(read, part, *arguments) for part in parts], use_threads=True)
+        results = run_all([partial(read, part) for part in parts], use_threads=True)
     else:
-        results = [read_stripe(recipe, *arguments, allowance=allowance, shifted=shifted, piece=piece)]
+        results = [read(recipe)]
         if recipe.others and results[0] is not None and not isinstance(source, LocalFile):
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
             held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=wanted.dictionaries)

@@ -1,0 +1,75 @@
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from orcidx.orc.byte_rle cimport BooleanRle
+from orcidx.orc.footers cimport StreamTable
+from orcidx.orc.int_rle cimport IntRle
+from orcidx.orc.window cimport Window
+from orcidx.storage.local_file cimport LocalFile
+
+cdef enum:
+    AT_PRESENT, AT_DATA, AT_LENGTH, AT_DICTIONARY, AT_SECONDARY
+
+cdef enum:
+    MOST_STREAMS = 5
+
+
+# The streams of a column in one stripe.
+cdef struct StoredPart:
+    Py_ssize_t number           # of the stripe
+    int64_t rows
+    int64_t first_row           # the number of rows of earlier stripes
+    int64_t count               # the number of valid rows
+    int64_t entries             # the number of entries of its dictionary; a large number may be negative here
+    int64_t first_entry         # where the offsets of its entries are in the memory for all dictionaries
+    uint64_t encoding
+    bint has_present
+    const uint8_t* stored       # the memory with its streams
+    int64_t first               # the offset in the file of the first byte of this memory
+    int64_t size                # the size of this memory
+    int64_t offsets[MOST_STREAMS]   # in the memory, or in the file if streams are read piece by piece
+    int64_t lengths[MOST_STREAMS]
+
+
+# Where the streams of a column are in the file, and their length in all.
+cdef struct Stretch:
+    int64_t start, stop, stored
+
+
+cdef struct Memory:
+    uint8_t* data
+    int64_t size
+
+
+cdef class ColumnStreams:
+    cdef BooleanRle present
+    cdef Window data            # the next two decode its bytes
+    cdef IntRle numbers
+    cdef BooleanRle bits
+    cdef IntRle lengths
+    cdef Window dictionary
+    cdef IntRle scales
+    cdef StoredPart* parts      # the current column in each stripe
+    cdef Py_ssize_t count       # the number of stripes
+    cdef int64_t rows, longest  # the rows of all stripes, and of the longest stripe
+    cdef list footers, held, views
+    cdef LocalFile file         # None if all bytes are in memory
+    cdef int64_t piece
+    cdef bint in_memory
+    cdef Memory room            # the bytes of the current column of a file
+
+    # Finds the streams of a column in each stripe, and checks that they are inside the memory.
+    cdef int locate(self, Py_ssize_t column) except -1
+    cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1
+    cdef int bring(self, StoredPart* part, Stretch stretch) except -1
+    # Moves the window of a stream to the stream of a part. Then the decoder must be restarted.
+    cdef int aim(self, StoredPart* part, int place) except -1 nogil
+    cdef int open(self, StoredPart* part, int place) except -1 with gil
+    cdef Window window(self, int place)
+    cdef tuple windows(self)
+
+
+cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept
+# Makes room for `size` bytes. The memory has no content afterwards.
+cdef int reserve(Memory* memory, int64_t size) except -1 nogil
+# Raises `Unusual`.
+cdef int unusual() except -1 with gil

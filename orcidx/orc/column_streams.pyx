@@ -1,0 +1,182 @@
+"""``ColumnStreams``: the windows and decoders of one column, which are moved from stripe to stripe and from column to
+column. Creating them for each stream of a small file would take longer than decoding it."""
+
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+
+from orcidx.orc.byte_rle cimport BooleanRle
+from orcidx.orc.footers cimport EncodingTable, StreamTable
+from orcidx.orc.int_rle cimport IntRle
+from orcidx.orc.window cimport Window, aim as aim_window, reopen
+from orcidx.storage.local_file cimport LocalFile
+
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.stream_sources import FileStream, HeldStream
+
+__all__ = ["Unusual"]
+
+cdef extern from "Python.h":
+    int PyBUF_WRITE
+
+cdef int[MOST_STREAMS] KINDS
+KINDS[AT_PRESENT], KINDS[AT_DATA], KINDS[AT_LENGTH] = StreamKind.PRESENT, StreamKind.DATA, StreamKind.LENGTH
+KINDS[AT_DICTIONARY], KINDS[AT_SECONDARY] = StreamKind.DICTIONARY_DATA, StreamKind.SECONDARY
+
+
+class Unusual(Exception):
+    """Raised for everything that column readers must handle."""
+
+
+cdef int unusual() except -1 with gil:
+    raise Unusual
+
+
+cdef int reserve(Memory* memory, int64_t size) except -1 nogil:
+    if size > memory.size:
+        free(memory.data)
+        memory.size = 0
+        memory.data = <uint8_t*> malloc(size)
+        if memory.data == NULL:
+            with gil:
+                raise MemoryError
+        memory.size = size
+    return 0
+
+
+cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
+    cdef Stretch found
+    cdef int64_t at, length
+    cdef int place
+    found.start = found.stop = found.stored = 0
+    for place in range(MOST_STREAMS):
+        at = streams.find(column, KINDS[place])
+        if at >= 0 and streams.rows[at].length:
+            length = <int64_t> streams.rows[at].length
+            if not found.stored or streams.rows[at].offset < found.start:
+                found.start = streams.rows[at].offset
+            found.stop = max(found.stop, streams.rows[at].offset + length)
+            found.stored += length
+    return found
+
+
+cdef class ColumnStreams:
+    """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. For ``piece`` and the form
+    of the streams see ``read_stripes``."""
+
+    def __cinit__(self, list stripes, codec, block_size, int64_t piece):
+        cdef const uint8_t[::1] view
+        cdef StoredPart* part
+        cdef int64_t rows
+        self.parts = <StoredPart*> calloc(len(stripes), sizeof(StoredPart))
+        if self.parts == NULL:
+            raise MemoryError
+        self.footers, self.held, self.views = [], [], []
+        for source, footer, rows in stripes:
+            part = &self.parts[self.count]
+            part.number, part.rows, part.first_row = self.count, rows, self.rows
+            if isinstance(source, LocalFile):
+                self.file, self.piece = source, piece
+            else:
+                part.first, data = source
+                view = data
+                self.held.append(data)
+                self.views.append(view)     # the memory stays as it is until all columns are decoded
+                part.stored, part.size = &view[0] if view.shape[0] else NULL, view.shape[0]
+            if (<StreamTable?> footer.streams).find(0, KINDS[AT_PRESENT]) >= 0:     # whole rows may be null
+                raise Unusual
+            self.footers.append((footer.streams, footer.encodings.table))
+            self.count += 1
+            self.rows += rows
+            self.longest = max(self.longest, rows)
+        nothing = HeldStream(memoryview(b""), 0, 0)
+        self.present = BooleanRle(Window(nothing, codec, block_size, name="PRESENT"))
+        self.data = Window(nothing, codec, block_size, name="DATA")
+        self.numbers = IntRle(self.data, version=2, signed=True)
+        self.bits = BooleanRle(self.data)
+        self.lengths = IntRle(Window(nothing, codec, block_size, name="LENGTH"), version=2, signed=False)
+        self.dictionary = Window(nothing, codec, block_size, name="DICTIONARY_DATA")
+        self.scales = IntRle(Window(nothing, codec, block_size, name="SECONDARY"), version=2, signed=True)
+        # A codec without a C function is called with the GIL, and may keep references to the bytes.
+        self.in_memory = self.piece == 0 and (codec is None or self.data.native is not None)
+
+    def __dealloc__(self):
+        free(self.parts)
+        free(self.room.data)
+
+    cdef int locate(self, Py_ssize_t column) except -1:
+        cdef StreamTable streams
+        cdef EncodingTable encodings
+        cdef StoredPart* part
+        cdef Py_ssize_t number
+        for number, (streams, encodings) in enumerate(self.footers):
+            part = &self.parts[number]
+            part.encoding = encodings.rows[column].kind
+            part.entries = <int64_t> encodings.rows[column].dictionary_size
+            if self.file is not None and self.piece == 0:
+                self.bring(part, stretch_of(streams, column))
+            self.find(part, streams, column)
+        return 0
+
+    cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1:
+        cdef int64_t at, offset, length
+        cdef int place
+        for place in range(MOST_STREAMS):
+            at = streams.find(column, KINDS[place])
+            if place == AT_PRESENT:
+                part.has_present = at >= 0
+            offset = length = 0
+            if at >= 0 and streams.rows[at].length:
+                offset, length = streams.rows[at].offset - part.first, <int64_t> streams.rows[at].length
+                if self.piece == 0 and not (0 <= offset <= part.size and 0 <= length <= part.size - offset):
+                    raise Unusual
+            part.offsets[place], part.lengths[place] = offset, length
+        return 0
+
+    cdef int bring(self, StoredPart* part, Stretch stretch) except -1:
+        # Reads the streams of a column, which are adjacent, from the file.
+        cdef int64_t size = stretch.stop - stretch.start
+        if size > self.room.size:
+            reserve(&self.room, 2 * size)
+        if size and not self.file.fill(self.room.data, size, stretch.start):
+            raise Unusual
+        self.held = [PyMemoryView_FromMemory(<char*> self.room.data, size, PyBUF_WRITE)]
+        part.stored, part.size, part.first = self.room.data, size, stretch.start
+        return 0
+
+    cdef int aim(self, StoredPart* part, int place) except -1 nogil:
+        cdef const uint8_t* stored = part.stored + part.offsets[place]
+        cdef int64_t length = part.lengths[place], readable = part.size - part.offsets[place]
+        if not self.in_memory:
+            return self.open(part, place)
+        if place == AT_PRESENT:
+            aim_window(self.present.window, stored, length, readable)
+        elif place == AT_DATA:
+            aim_window(self.data, stored, length, readable)
+        elif place == AT_LENGTH:
+            aim_window(self.lengths.window, stored, length, readable)
+        elif place == AT_DICTIONARY:
+            aim_window(self.dictionary, stored, length, readable)
+        else:
+            aim_window(self.scales.window, stored, length, readable)
+        return 0
+
+    cdef int open(self, StoredPart* part, int place) except -1 with gil:
+        cdef int64_t offset = part.offsets[place], length = part.lengths[place]
+        if self.piece:
+            source = FileStream(self.file, offset, length, self.piece, memoryview(b""))
+        else:
+            source = HeldStream(self.held[part.number], offset, length)
+        return reopen(self.window(place), source)
+
+    cdef Window window(self, int place):
+        if place == AT_PRESENT:
+            return self.present.window
+        if place == AT_DATA:
+            return self.data
+        if place == AT_LENGTH:
+            return self.lengths.window
+        return self.dictionary if place == AT_DICTIONARY else self.scales.window
+
+    cdef tuple windows(self):
+        return self.present.window, self.data, self.lengths.window, self.dictionary, self.scales.window

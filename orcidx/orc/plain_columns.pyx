@@ -1,0 +1,372 @@
+"""Decodes "plain" columns of a stripe, or of many small stripes, to arrays with the rows of all of them. A column is
+plain if it has one of the simplest types and is read as the usual Arrow type.
+
+There are no seeks, skips or batches: all rows of a column are decoded, stripe by stripe, by the windows and kernels of
+the column readers. Most work is done without the GIL, so another thread can read the next files at the same time.
+"""
+
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from orcidx.orc.buffers cimport (
+    LENGTHS, SPARE, copy_selected, fill_indexes, find_lengths, nest_words, place_all, place_entries, spread_values,
+)
+from orcidx.orc.byte_rle cimport copy_bits, read_text_bytes
+from orcidx.orc.column_streams cimport (
+    AT_DATA, AT_DICTIONARY, AT_LENGTH, AT_PRESENT, AT_SECONDARY, ColumnStreams, StoredPart, reserve, unusual,
+)
+from orcidx.orc.decimals cimport NARROW, read_all, read_all_short
+from orcidx.orc.int_rle cimport read_far, restart_numbers
+from orcidx.orc.streaming_store cimport STREAMING_BYTES
+from orcidx.orc.timestamps cimport fill_days
+from orcidx.orc.window cimport Window
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
+from orcidx.orc.column_streams import Unusual
+from orcidx.orc.kinds import EncodingKind
+from orcidx.orc.streaming_store import integers_use_streaming
+
+__all__ = ["MOST_TEXT", "PLAIN_ROWS", "Allowance"]
+
+cdef extern from "Python.h":
+    int PyBUF_WRITE
+
+PLAIN_ROWS = 1 << 16
+MOST_TEXT = 1 << 22
+cdef int64_t MANY_ROWS = PLAIN_ROWS, LONG_TEXT = MOST_TEXT, MOST_OFFSET = 2147483647
+cdef bint STREAMING = integers_use_streaming()
+cdef int32_t FIRST_GREGORIAN = GREGORIAN_START
+cdef uint64_t NOT_ASCII = 0x8080808080808080
+
+cdef uint64_t DIRECT = EncodingKind.DIRECT, DIRECT_V2 = EncodingKind.DIRECT_V2
+
+
+cdef class Allowance:
+    def __cinit__(self, int64_t arrays, *, int64_t held):
+        self.arrays, self.held = arrays, held
+
+
+cdef struct Column:
+    int shape, width
+    int precision, scale, rounding      # of decimals
+    bint by_dictionary  # whether a part has a dictionary
+    bint has_present    # whether a part has a PRESENT stream
+    int64_t nulls
+    uint8_t* bits       # the bitmap of valid rows; NULL if no part has a PRESENT stream
+    uint8_t* values     # values of fixed width, bits, or texts
+    int32_t* offsets    # of texts
+    int64_t text_bytes
+    uint64_t seen       # the bytes of direct texts, or-ed together
+
+
+cdef class PlainColumns:
+    """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes,
+    given as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. For the other
+    parameters see ``read_stripes``."""
+
+    def __cinit__(self, list stripes, codec, block_size, Allowance allowance not None, *, bint checked, bint shifted,
+                  bint decimal64, int64_t piece):
+        cdef int64_t longest
+        self.allowance = allowance
+        self.checked, self.shifted, self.decimal64 = checked, shifted, decimal64
+        self.streams = ColumnStreams(stripes, codec, block_size, piece)
+        self.rows = self.streams.rows
+        longest = self.streams.longest
+        reserve(&self.bits, longest // 8 + 16)
+        reserve(&self.dense, longest // 8 + 16)
+        reserve(&self.nested, longest // 8 + 16)
+
+    def __dealloc__(self):
+        free(self.bits.data)
+        free(self.dense.data)
+        free(self.nested.data)
+        free(self.indexes.data)
+        free(self.entries.data)
+        free(self.blob.data)
+
+    def read(self, Py_ssize_t column, int shape, int width, kind, int precision, int scale, int rounding):
+        """Returns all rows of a column as an Arrow array. Raises ``Unusual``, or an error of the column, if column
+        readers are needed. ``shape`` and ``width`` say how its values are stored in the array. ``precision``, ``scale``
+        and ``rounding`` are those of a decimal."""
+        cdef Column wanted
+        memset(&wanted, 0, sizeof(Column))
+        wanted.shape, wanted.width = shape, width
+        wanted.precision, wanted.scale, wanted.rounding = precision, scale, rounding
+        locate(self, column, &wanted)
+        bitmap, buffers = None, []
+        if wanted.has_present:
+            bitmap = self.bitmap(self.rows)
+            wanted.bits = <uint8_t*> <uintptr_t> bitmap.address
+        if shape >= TEXT:
+            buffers.append(self.allocate((self.rows + 1) * 4))
+            wanted.offsets = <int32_t*> <uintptr_t> buffers[0].address
+            with nogil:
+                place_texts(self, &wanted)
+            data = self.allocate(wanted.text_bytes + (SPARE if wanted.by_dictionary else 0))
+            wanted.values = <uint8_t*> <uintptr_t> data.address
+            with nogil:
+                read_texts(self, &wanted)
+            buffers.append(data.slice(0, wanted.text_bytes))
+        else:
+            buffers.append(self.bitmap(self.rows) if shape == BITS else self.allocate(self.rows * width))
+            wanted.values = <uint8_t*> <uintptr_t> buffers[0].address
+            with nogil:
+                read_values(self, &wanted)
+        self.check_held()
+        array = pa.Array.from_buffers(kind, self.rows, [bitmap if wanted.nulls else None, *buffers], wanted.nulls)
+        if shape == TEXT and self.checked and wanted.seen & NOT_ASCII:
+            check_texts(array)
+        return array
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """The number of chunks and bytes that were decompressed."""
+        cdef int64_t chunks = 0, size = 0
+        cdef Window window
+        for window in self.streams.windows():
+            chunks += window.chunks_decompressed
+            size += window.bytes_decompressed
+        return chunks, size
+
+    cdef int check_held(self) except -1:
+        cdef int64_t held = 0
+        cdef Window window
+        for window in self.streams.windows():
+            held += window.counted
+        if held > self.allowance.held:
+            raise Unusual
+        return 0
+
+    cdef object allocate(self, int64_t size):
+        self.allowance.arrays -= size
+        if self.allowance.arrays < 0:
+            raise Unusual
+        return pa.allocate_buffer(size)
+
+    cdef object bitmap(self, int64_t n):
+        # A bitmap of zeros.
+        buffer = self.allocate((n + 63) // 64 * 8)
+        memset(<void*> <uintptr_t> buffer.address, 0, (n + 63) // 64 * 8)
+        return buffer
+
+
+cdef int check_texts(array) except -1:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise Unusual from None
+    return 0
+
+
+cdef int locate(PlainColumns self, Py_ssize_t column, Column* wanted) except -1:
+    # Finds the column in each stripe, and makes room for all its dictionaries.
+    cdef StoredPart* part
+    cdef Py_ssize_t number
+    cdef int64_t entries = 0
+    self.streams.locate(column)
+    for number in range(self.streams.count):
+        part = &self.streams.parts[number]
+        wanted.has_present = wanted.has_present or part.has_present
+        part.first_entry = entries
+        if part.encoding != DIRECT and part.encoding != DIRECT_V2:
+            if wanted.shape != TEXT or not 0 <= part.entries <= MANY_ROWS:
+                raise Unusual
+            entries += part.entries + 1
+            wanted.by_dictionary = True
+    if wanted.by_dictionary:
+        self.allowance.held -= 4 * entries
+        if self.allowance.held < 0:
+            raise Unusual
+        reserve(&self.entries, 4 * entries)
+        reserve(&self.indexes, 4 * self.rows)
+    return 0
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+cdef int read_present(PlainColumns self, StoredPart* part, Column* wanted) except -1 nogil:
+    # Reads which rows of a part are valid, to `self.valid` and to the bitmap of all rows.
+    cdef uint8_t* bits = self.bits.data
+    part.count = part.rows
+    self.valid = NULL
+    if part.has_present:
+        self.streams.aim(part, AT_PRESENT)
+        self.streams.present.restart()
+        part.count = self.streams.present.read_bitmap(bits, 0, part.rows)
+        if part.count < part.rows:
+            self.valid = bits
+            wanted.nulls += part.rows - part.count
+    elif wanted.has_present:
+        memset(bits, 255, (part.rows + 7) // 8)
+    if wanted.has_present:
+        copy_bits(wanted.bits, part.first_row, bits, part.rows)
+    return 0
+
+
+cdef int read_values(PlainColumns self, Column* wanted) except -1 nogil:
+    cdef StoredPart* part
+    cdef uint8_t* to
+    cdef Py_ssize_t number
+    for number in range(self.streams.count):
+        part = &self.streams.parts[number]
+        read_present(self, part, wanted)
+        self.streams.aim(part, AT_DATA)
+        if wanted.shape == BITS:
+            read_flags(self, part, wanted.values)
+            continue
+        to = wanted.values + part.first_row * wanted.width
+        if wanted.shape == DECIMALS:
+            read_decimals(self, part, wanted, to)
+        elif wanted.shape == FLOATS:
+            self.streams.data.take(to, part.count * wanted.width)
+        elif wanted.shape == BYTES:
+            self.streams.bits.restart()
+            self.streams.bits.bytes.read_bytes(to, part.count)
+        else:
+            read_integers(self, part, wanted, to)
+        if self.valid != NULL:
+            spread_values(to, wanted.width, self.valid, part.rows, part.count)
+    return 0
+
+
+cdef int read_integers(PlainColumns self, StoredPart* part, Column* wanted, uint8_t* to) except -1 nogil:
+    cdef int64_t count = part.count
+    cdef bint far = count > MANY_ROWS and self.valid == NULL    # a small output stays in the cache
+    restart_numbers(self.streams.numbers, 2 if part.encoding == DIRECT_V2 else 1, True)
+    if wanted.shape == DAYS:
+        if fill_days(self.streams.numbers, <int32_t*> to, count, FIRST_GREGORIAN, far) and self.shifted:
+            shift_days(to, count)
+        if self.streams.numbers.wrapped:
+            unusual()
+    elif far and STREAMING and count * wanted.width > STREAMING_BYTES:
+        read_far(self.streams.numbers, to, wanted.width, count)
+    elif wanted.shape == LONGS:
+        self.streams.numbers.read_int64(<int64_t*> to, count)
+    elif wanted.shape == INTS:
+        self.streams.numbers.read_int32(<int32_t*> to, count)
+    else:
+        self.streams.numbers.read_int16(<int16_t*> to, count)
+    return 0
+
+
+cdef int shift_days(uint8_t* to, int64_t count) except -1 with gil:
+    days = np.frombuffer(PyMemoryView_FromMemory(<char*> to, 4 * count, PyBUF_WRITE), np.int32)
+    days[:] = proleptic_days(days)
+    return 0
+
+
+cdef int read_decimals(PlainColumns self, StoredPart* part, Column* wanted, uint8_t* to) except -1 nogil:
+    cdef int status
+    if self.decimal64 and wanted.precision <= NARROW:
+        restart_numbers(self.streams.numbers, 2, True)
+        status = read_all_short(self.streams.numbers, to, part.count, wanted.precision)
+    else:
+        self.streams.aim(part, AT_SECONDARY)
+        restart_numbers(self.streams.scales, 2 if part.encoding == DIRECT_V2 else 1, True)
+        status = read_all(self.streams.data, self.streams.scales, to, part.count, wanted.scale, wanted.precision,
+                          wanted.rounding)
+    if status:
+        unusual()
+    return 0
+
+
+cdef int read_flags(PlainColumns self, StoredPart* part, uint8_t* to) except -1 nogil:
+    cdef const uint8_t* flags = self.dense.data
+    self.streams.bits.restart()
+    self.streams.bits.read_bitmap(self.dense.data, 0, part.count)
+    if self.valid != NULL:
+        nest_words(self.dense.data, part.count, self.valid, part.rows, self.nested.data)
+        flags = self.nested.data
+    copy_bits(to, part.first_row, flags, part.rows)
+    return 0
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+cdef int place_texts(PlainColumns self, Column* wanted) except -1 nogil:
+    # Computes the offsets of all texts.
+    cdef int64_t block[LENGTHS + 1]
+    cdef int64_t before
+    cdef StoredPart* part
+    cdef Py_ssize_t number
+    for number in range(self.streams.count):
+        part = &self.streams.parts[number]
+        read_present(self, part, wanted)
+        before = wanted.text_bytes
+        self.streams.aim(part, AT_LENGTH)
+        restart_numbers(self.streams.lengths, 2 if part.encoding >= DIRECT_V2 else 1, False)
+        if part.encoding == DIRECT or part.encoding == DIRECT_V2:
+            wanted.text_bytes = place_all(self.streams.lengths, self.valid, 0, part.rows, before,
+                                          wanted.offsets + part.first_row, block, False)
+        else:
+            wanted.text_bytes = place_codes(self, part, wanted.offsets + part.first_row, before, block)
+        if wanted.text_bytes - before > LONG_TEXT or wanted.text_bytes > MOST_OFFSET:
+            unusual()
+    return 0
+
+
+cdef int64_t place_codes(PlainColumns self, StoredPart* part, int32_t* offsets, int64_t before,
+                         int64_t* block) except -1 nogil:
+    # Reads the dictionary's offsets and the indexes of a part. Returns the last offset of its texts.
+    cdef int32_t* entries = <int32_t*> self.entries.data + part.first_entry
+    cdef int32_t* indexes = <int32_t*> self.indexes.data + part.first_row
+    cdef int32_t shortest = 0, longest = 0
+    if place_all(self.streams.lengths, NULL, 0, part.entries, 0, entries, block, False) > LONG_TEXT:
+        unusual()
+    self.streams.aim(part, AT_DATA)
+    restart_numbers(self.streams.numbers, 2 if part.encoding >= DIRECT_V2 else 1, False)
+    fill_indexes(self.streams.numbers, part.count, part.entries, indexes)
+    find_lengths(entries, part.entries, &shortest, &longest)
+    return place_entries(indexes, entries, self.valid, part.rows, before, shortest if shortest == longest else -1,
+                         offsets)
+
+
+cdef int read_texts(PlainColumns self, Column* wanted) except -1 nogil:
+    # Reads the bytes of all texts. Their offsets are known.
+    cdef StoredPart* part
+    cdef const int32_t* offsets
+    cdef int64_t size
+    cdef Py_ssize_t number
+    for number in range(self.streams.count):
+        part = &self.streams.parts[number]
+        offsets = wanted.offsets + part.first_row
+        size = offsets[part.rows] - offsets[0]
+        if part.encoding == DIRECT or part.encoding == DIRECT_V2:
+            self.streams.aim(part, AT_DATA)
+            read_text_bytes(self.streams.data, wanted.values + offsets[0], size, &wanted.seen)
+        else:
+            read_entries(self, part, wanted.values + offsets[0], size)
+    return 0
+
+
+cdef int read_entries(PlainColumns self, StoredPart* part, uint8_t* to, int64_t size) except -1 nogil:
+    # Reads the entries of a dictionary, and copies the entries that the rows of the part select.
+    cdef int32_t* entries = <int32_t*> self.entries.data + part.first_entry
+    cdef int32_t* indexes = <int32_t*> self.indexes.data + part.first_row
+    cdef int32_t shortest = 0, longest = 0
+    cdef int64_t stored = entries[part.entries]
+    cdef uint64_t seen = 0
+    reserve(&self.blob, stored + SPARE)
+    self.streams.aim(part, AT_DICTIONARY)
+    read_text_bytes(self.streams.dictionary, self.blob.data, stored, &seen)
+    if self.checked and seen & NOT_ASCII:
+        check_entries(entries, part.entries, self.blob.data)
+    find_lengths(entries, part.entries, &shortest, &longest)
+    if copy_selected(indexes, part.count, entries, self.blob.data, size, to,
+                     shortest if shortest == longest else -1, longest) != size:
+        unusual()
+    return 0
+
+
+cdef int check_entries(int32_t* entries, int64_t count, uint8_t* blob) except -1 with gil:
+    # Entries that no row selects are checked, too.
+    buffers = [None, pa.py_buffer(PyMemoryView_FromMemory(<char*> entries, 4 * (count + 1), PyBUF_WRITE)),
+               pa.py_buffer(PyMemoryView_FromMemory(<char*> blob, entries[count], PyBUF_WRITE))]
+    return check_texts(pa.Array.from_buffers(pa.string(), count, buffers))
