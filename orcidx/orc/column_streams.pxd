@@ -48,7 +48,7 @@ cdef class ColumnStreams:
     cdef IntRle lengths
     cdef Window dictionary
     cdef IntRle scales
-    cdef StoredPart* parts      # the current column in each stripe
+    cdef StoredPart* stripes    # without the streams of a column
     cdef Py_ssize_t count       # the number of stripes
     cdef int64_t rows, longest  # the rows of all stripes, and of the longest stripe
     cdef list footers, held, views
@@ -57,15 +57,19 @@ cdef class ColumnStreams:
     cdef bint in_memory
     cdef Memory room            # the bytes of the current column of a file
 
-    # Finds the streams of a column in each stripe, and checks that they are inside the memory.
-    cdef int locate(self, Py_ssize_t column) except -1
+    # Finds the streams of a column in each stripe, and checks that they are inside the memory. `parts` has an element
+    # for each stripe.
+    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1
     cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1
-    cdef int bring(self, StoredPart* part, Stretch stretch) except -1
+    # Reads the streams of a column, which are adjacent, from the file.
+    cdef int bring(self, StoredPart* part) except -1 with gil
     # Moves the window of a stream to the stream of a part. Then the decoder must be restarted.
     cdef int aim(self, StoredPart* part, int place) except -1 nogil
     cdef int open(self, StoredPart* part, int place) except -1 with gil
     cdef Window window(self, int place)
     cdef tuple windows(self)
+    # Whether a window holds more bytes than are left uncounted.
+    cdef bint has_counted(self) noexcept nogil
 
 
 cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept

@@ -4,6 +4,7 @@ column. Creating them for each stream of a small file would take longer than dec
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 from orcidx.orc.byte_rle cimport BooleanRle
 from orcidx.orc.footers cimport EncodingTable, StreamTable
@@ -64,16 +65,16 @@ cdef class ColumnStreams:
     """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. For ``piece`` and the form
     of the streams see ``read_stripes``."""
 
-    def __cinit__(self, list stripes, codec, block_size, int64_t piece):
+    def __cinit__(self, stripes, codec, block_size, int64_t piece):
         cdef const uint8_t[::1] view
         cdef StoredPart* part
         cdef int64_t rows
-        self.parts = <StoredPart*> calloc(len(stripes), sizeof(StoredPart))
-        if self.parts == NULL:
+        self.stripes = <StoredPart*> calloc(len(stripes), sizeof(StoredPart))
+        if self.stripes == NULL:
             raise MemoryError
         self.footers, self.held, self.views = [], [], []
         for source, footer, rows in stripes:
-            part = &self.parts[self.count]
+            part = &self.stripes[self.count]
             part.number, part.rows, part.first_row = self.count, rows, self.rows
             if isinstance(source, LocalFile):
                 self.file, self.piece = source, piece
@@ -101,21 +102,22 @@ cdef class ColumnStreams:
         self.in_memory = self.piece == 0 and (codec is None or self.data.native is not None)
 
     def __dealloc__(self):
-        free(self.parts)
+        free(self.stripes)
         free(self.room.data)
 
-    cdef int locate(self, Py_ssize_t column) except -1:
+    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1:
         cdef StreamTable streams
         cdef EncodingTable encodings
-        cdef StoredPart* part
+        cdef Stretch stretch
         cdef Py_ssize_t number
+        memcpy(parts, self.stripes, self.count * sizeof(StoredPart))
         for number, (streams, encodings) in enumerate(self.footers):
-            part = &self.parts[number]
-            part.encoding = encodings.rows[column].kind
-            part.entries = <int64_t> encodings.rows[column].dictionary_size
+            parts[number].encoding = encodings.rows[column].kind
+            parts[number].entries = <int64_t> encodings.rows[column].dictionary_size
             if self.file is not None and self.piece == 0:
-                self.bring(part, stretch_of(streams, column))
-            self.find(part, streams, column)
+                stretch = stretch_of(streams, column)
+                parts[number].first, parts[number].size = stretch.start, stretch.stop - stretch.start
+            self.find(&parts[number], streams, column)
         return 0
 
     cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1:
@@ -133,15 +135,13 @@ cdef class ColumnStreams:
             part.offsets[place], part.lengths[place] = offset, length
         return 0
 
-    cdef int bring(self, StoredPart* part, Stretch stretch) except -1:
-        # Reads the streams of a column, which are adjacent, from the file.
-        cdef int64_t size = stretch.stop - stretch.start
-        if size > self.room.size:
-            reserve(&self.room, 2 * size)
-        if size and not self.file.fill(self.room.data, size, stretch.start):
+    cdef int bring(self, StoredPart* part) except -1 with gil:
+        if part.size > self.room.size:
+            reserve(&self.room, 2 * part.size)
+        if part.size and not self.file.fill(self.room.data, part.size, part.first):
             raise Unusual
-        self.held = [PyMemoryView_FromMemory(<char*> self.room.data, size, PyBUF_WRITE)]
-        part.stored, part.size, part.first = self.room.data, size, stretch.start
+        self.held = [PyMemoryView_FromMemory(<char*> self.room.data, part.size, PyBUF_WRITE)]
+        part.stored = self.room.data
         return 0
 
     cdef int aim(self, StoredPart* part, int place) except -1 nogil:
@@ -180,3 +180,7 @@ cdef class ColumnStreams:
 
     cdef tuple windows(self):
         return self.present.window, self.data, self.lengths.window, self.dictionary, self.scales.window
+
+    cdef bint has_counted(self) noexcept nogil:
+        return (self.present.window.counted | self.data.counted | self.lengths.window.counted
+                | self.dictionary.counted | self.scales.window.counted) != 0

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pyarrow as pa
+
 MOST_TEXT: int
 PLAIN_ROWS: int
 
@@ -5,3 +9,7 @@ class Allowance:
     arrays: int
     held: int
     def __init__(self, arrays: int, *, held: int) -> None: ...
+
+class PlainColumns:
+    def run(self) -> None: ...
+    def result(self) -> tuple[list[pa.Array[Any]], int, int] | None: ...

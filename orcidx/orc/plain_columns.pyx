@@ -7,7 +7,7 @@ the column readers. Most work is done without the GIL, so another thread can rea
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from orcidx.orc.buffers cimport (
@@ -26,6 +26,7 @@ from orcidx.orc.window cimport Window
 import numpy as np
 import pyarrow as pa
 
+from orcidx.errors import OrcidxError
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.column_streams import Unusual
 from orcidx.orc.kinds import EncodingKind
@@ -39,6 +40,7 @@ cdef extern from "Python.h":
 PLAIN_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 cdef int64_t MANY_ROWS = PLAIN_ROWS, LONG_TEXT = MOST_TEXT, MOST_OFFSET = 2147483647
+cdef int64_t UNCOUNTED = 1 << 20     # bytes of the texts of a column that are counted only when its array is made
 cdef bint STREAMING = integers_use_streaming()
 cdef int32_t FIRST_GREGORIAN = GREGORIAN_START
 cdef uint64_t NOT_ASCII = 0x8080808080808080
@@ -51,27 +53,24 @@ cdef class Allowance:
         self.arrays, self.held = arrays, held
 
 
-cdef struct Column:
-    int shape, width
-    int precision, scale, rounding      # of decimals
-    bint by_dictionary  # whether a part has a dictionary
-    bint has_present    # whether a part has a PRESENT stream
-    int64_t nulls
-    uint8_t* bits       # the bitmap of valid rows; NULL if no part has a PRESENT stream
-    uint8_t* values     # values of fixed width, bits, or texts
-    int32_t* offsets    # of texts
-    int64_t text_bytes
-    uint64_t seen       # the bytes of direct texts, or-ed together
+cdef class TextMemory:
+    """The bytes of the texts of a column. An Arrow buffer keeps this object."""
+
+    cdef uint8_t* data
+
+    def __dealloc__(self):
+        free(self.data)
 
 
 cdef class PlainColumns:
     """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes,
     given as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. For the other
-    parameters see ``read_stripes``."""
+    parameters see ``begin_stripes``. ``columns``: for each column its id, and how it is read (``Recipe.columns``)."""
 
-    def __cinit__(self, list stripes, codec, block_size, Allowance allowance not None, *, bint checked, bint shifted,
-                  bint decimal64, int64_t piece):
+    def __cinit__(self, list columns, stripes, codec, block_size, Allowance allowance not None, *, bint checked,
+                  bint shifted, bint decimal64, int64_t piece):
         cdef int64_t longest
+        cdef Column* wanted
         self.allowance = allowance
         self.checked, self.shifted, self.decimal64 = checked, shifted, decimal64
         self.streams = ColumnStreams(stripes, codec, block_size, piece)
@@ -80,8 +79,24 @@ cdef class PlainColumns:
         reserve(&self.bits, longest // 8 + 16)
         reserve(&self.dense, longest // 8 + 16)
         reserve(&self.nested, longest // 8 + 16)
+        self.kinds, self.bitmaps, self.buffers = [], [], []
+        self.columns = <Column*> calloc(len(columns) or 1, sizeof(Column))
+        if self.columns == NULL:
+            raise MemoryError
+        for column, shape, width, kind, precision, scale, rounding in columns:
+            wanted = &self.columns[self.count]
+            self.count += 1
+            wanted.shape, wanted.width = shape, width
+            wanted.precision, wanted.scale, wanted.rounding = precision, scale, rounding
+            self.kinds.append(kind)
+            self.prepare(column, wanted)
 
     def __dealloc__(self):
+        cdef Py_ssize_t number
+        for number in range(self.count):
+            free(self.columns[number].parts)
+            free(self.columns[number].text.data)
+        free(self.columns)
         free(self.bits.data)
         free(self.dense.data)
         free(self.nested.data)
@@ -89,51 +104,66 @@ cdef class PlainColumns:
         free(self.entries.data)
         free(self.blob.data)
 
-    def read(self, Py_ssize_t column, int shape, int width, kind, int precision, int scale, int rounding):
-        """Returns all rows of a column as an Arrow array. Raises ``Unusual``, or an error of the column, if column
-        readers are needed. ``shape`` and ``width`` say how its values are stored in the array. ``precision``, ``scale``
-        and ``rounding`` are those of a decimal."""
-        cdef Column wanted
-        memset(&wanted, 0, sizeof(Column))
-        wanted.shape, wanted.width = shape, width
-        wanted.precision, wanted.scale, wanted.rounding = precision, scale, rounding
-        locate(self, column, &wanted)
-        bitmap, buffers = None, []
-        if wanted.has_present:
-            bitmap = self.bitmap(self.rows)
-            wanted.bits = <uint8_t*> <uintptr_t> bitmap.address
-        if shape >= TEXT:
-            buffers.append(self.allocate((self.rows + 1) * 4))
-            wanted.offsets = <int32_t*> <uintptr_t> buffers[0].address
-            with nogil:
-                place_texts(self, &wanted)
-            data = self.allocate(wanted.text_bytes + (SPARE if wanted.by_dictionary else 0))
-            wanted.values = <uint8_t*> <uintptr_t> data.address
-            with nogil:
-                read_texts(self, &wanted)
-            buffers.append(data.slice(0, wanted.text_bytes))
+    cdef int prepare(self, Py_ssize_t column, Column* wanted) except -1:
+        wanted.parts = <StoredPart*> calloc(self.streams.count or 1, sizeof(StoredPart))
+        if wanted.parts == NULL:
+            raise MemoryError
+        locate(self, column, wanted)
+        bitmap = self.bitmap(self.rows) if wanted.has_present else None
+        if wanted.shape >= TEXT:
+            buffer = self.allocate((self.rows + 1) * 4)
+            wanted.offsets = <int32_t*> <uintptr_t> buffer.address
         else:
-            buffers.append(self.bitmap(self.rows) if shape == BITS else self.allocate(self.rows * width))
-            wanted.values = <uint8_t*> <uintptr_t> buffers[0].address
+            buffer = self.bitmap(self.rows) if wanted.shape == BITS else self.allocate(self.rows * wanted.width)
+            wanted.values = <uint8_t*> <uintptr_t> buffer.address
+        if bitmap is not None:
+            wanted.bits = <uint8_t*> <uintptr_t> bitmap.address
+        self.bitmaps.append(bitmap)
+        self.buffers.append(buffer)
+        return 0
+
+    def run(self):
+        """Decodes all columns. Most of the time is spent without the GIL."""
+        try:
             with nogil:
-                read_values(self, &wanted)
-        self.check_held()
-        array = pa.Array.from_buffers(kind, self.rows, [bitmap if wanted.nulls else None, *buffers], wanted.nulls)
-        if shape == TEXT and self.checked and wanted.seen & NOT_ASCII:
+                run_columns(self)
+            self.is_complete = True
+        except (Unusual, OrcidxError):
+            pass
+
+    def result(self):
+        """Returns the columns as Arrow arrays, and the number of chunks and bytes that were decompressed. Returns None
+        if column readers are needed."""
+        if not self.is_complete:
+            return None
+        try:
+            arrays = [self.array(number) for number in range(self.count)]
+        except Unusual:
+            return None
+        chunks = size = 0
+        for window in self.streams.windows():
+            chunks += (<Window> window).chunks_decompressed
+            size += (<Window> window).bytes_decompressed
+        return arrays, chunks, size
+
+    cdef object array(self, Py_ssize_t number):
+        cdef Column* wanted = &self.columns[number]
+        cdef TextMemory owner
+        buffers = [self.bitmaps[number] if wanted.nulls else None, self.buffers[number]]
+        if wanted.shape >= TEXT:
+            if wanted.text_bytes <= UNCOUNTED:
+                self.allowance.arrays -= wanted.text_bytes
+            owner = TextMemory.__new__(TextMemory)
+            owner.data, wanted.text.data = wanted.text.data, NULL
+            buffers.append(pa.foreign_buffer(<uintptr_t> owner.data, wanted.text_bytes, owner))
+            if self.allowance.arrays < 0:
+                raise Unusual
+        array = pa.Array.from_buffers(self.kinds[number], self.rows, buffers, wanted.nulls)
+        if wanted.shape == TEXT and self.checked and wanted.seen & NOT_ASCII:
             check_texts(array)
         return array
 
-    @property
-    def work(self) -> tuple[int, int]:
-        """The number of chunks and bytes that were decompressed."""
-        cdef int64_t chunks = 0, size = 0
-        cdef Window window
-        for window in self.streams.windows():
-            chunks += window.chunks_decompressed
-            size += window.bytes_decompressed
-        return chunks, size
-
-    cdef int check_held(self) except -1:
+    cdef int check_held(self) except -1 with gil:
         cdef int64_t held = 0
         cdef Window window
         for window in self.streams.windows():
@@ -168,9 +198,9 @@ cdef int locate(PlainColumns self, Py_ssize_t column, Column* wanted) except -1:
     cdef StoredPart* part
     cdef Py_ssize_t number
     cdef int64_t entries = 0
-    self.streams.locate(column)
+    self.streams.locate(column, wanted.parts)
     for number in range(self.streams.count):
-        part = &self.streams.parts[number]
+        part = &wanted.parts[number]
         wanted.has_present = wanted.has_present or part.has_present
         part.first_entry = entries
         if part.encoding != DIRECT and part.encoding != DIRECT_V2:
@@ -184,6 +214,40 @@ cdef int locate(PlainColumns self, Py_ssize_t column, Column* wanted) except -1:
             raise Unusual
         reserve(&self.entries, 4 * entries)
         reserve(&self.indexes, 4 * self.rows)
+    return 0
+
+
+cdef int run_columns(PlainColumns self) except -1 nogil:
+    cdef Column* wanted
+    cdef Py_ssize_t number
+    for number in range(self.count):
+        wanted = &self.columns[number]
+        if self.streams.file is not None and self.streams.piece == 0:
+            self.streams.bring(wanted.parts)
+        if wanted.shape >= TEXT:
+            place_texts(self, wanted)
+            take_text_memory(self, wanted)
+            read_texts(self, wanted)
+        else:
+            read_values(self, wanted)
+        if self.streams.has_counted():
+            self.check_held()
+    return 0
+
+
+cdef int take_text_memory(PlainColumns self, Column* wanted) except -1 nogil:
+    # Memory of a few texts is counted later, because counting needs the GIL.
+    if wanted.text_bytes > UNCOUNTED:
+        count_text(self, wanted.text_bytes)
+    reserve(&wanted.text, wanted.text_bytes + SPARE)
+    wanted.values = wanted.text.data
+    return 0
+
+
+cdef int count_text(PlainColumns self, int64_t size) except -1 with gil:
+    self.allowance.arrays -= size
+    if self.allowance.arrays < 0:
+        raise Unusual
     return 0
 
 
@@ -214,7 +278,7 @@ cdef int read_values(PlainColumns self, Column* wanted) except -1 nogil:
     cdef uint8_t* to
     cdef Py_ssize_t number
     for number in range(self.streams.count):
-        part = &self.streams.parts[number]
+        part = &wanted.parts[number]
         read_present(self, part, wanted)
         self.streams.aim(part, AT_DATA)
         if wanted.shape == BITS:
@@ -297,7 +361,7 @@ cdef int place_texts(PlainColumns self, Column* wanted) except -1 nogil:
     cdef StoredPart* part
     cdef Py_ssize_t number
     for number in range(self.streams.count):
-        part = &self.streams.parts[number]
+        part = &wanted.parts[number]
         read_present(self, part, wanted)
         before = wanted.text_bytes
         self.streams.aim(part, AT_LENGTH)
@@ -335,7 +399,7 @@ cdef int read_texts(PlainColumns self, Column* wanted) except -1 nogil:
     cdef int64_t size
     cdef Py_ssize_t number
     for number in range(self.streams.count):
-        part = &self.streams.parts[number]
+        part = &wanted.parts[number]
         offsets = wanted.offsets + part.first_row
         size = offsets[part.rows] - offsets[0]
         if part.encoding == DIRECT or part.encoding == DIRECT_V2:

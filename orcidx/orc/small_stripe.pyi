@@ -1,10 +1,10 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from orcidx.orc.compression import Codec
-from orcidx.orc.plain_columns import Allowance
+from orcidx.orc.plain_columns import Allowance, PlainColumns
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType
 from orcidx.storage.local_file import LocalFile
@@ -19,9 +19,20 @@ class Recipe:
 def recipe_of(
     columns: Iterable[OrcType], types: Iterable[pa.DataType], roundings: Iterable[str], *, checked: bool
 ) -> Recipe | None: ...
+def begin_stripes(
+    recipe: Recipe,
+    stripes: Sequence[tuple[tuple[int, bytes | memoryview] | LocalFile, StripeFooter, int]],
+    codec: Codec | None,
+    block_size: int,
+    *,
+    allowance: Allowance,
+    shifted: bool,
+    decimal64: bool,
+    piece: int = 0,
+) -> PlainColumns | None: ...
 def read_stripes(
     recipe: Recipe,
-    stripes: list[tuple[tuple[int, bytes | memoryview] | LocalFile, StripeFooter, int]],
+    stripes: Sequence[tuple[tuple[int, bytes | memoryview] | LocalFile, StripeFooter, int]],
     codec: Codec | None,
     block_size: int,
     *,

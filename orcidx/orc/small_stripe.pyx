@@ -24,7 +24,7 @@ from orcidx.orc.column_streams import Unusual
 from orcidx.orc.kinds import EncodingKind, TypeKind
 from orcidx.orc.plain_columns import PLAIN_ROWS
 
-__all__ = ["Recipe", "read_stripes", "recipe_of"]
+__all__ = ["Recipe", "begin_stripes", "read_stripes", "recipe_of"]
 
 cdef int64_t MOST_STORED = 1 << 19  # limit of the stored bytes of a column; they fit into the processor's cache
 cdef int64_t EXPANDED = 8  # texts are assumed to have this many bytes for each stored byte
@@ -89,7 +89,7 @@ cdef class Recipe:
     def parts(self, Py_ssize_t count) -> list:
         """The recipe divided into at most ``count`` parts, in order."""
         cdef Recipe part
-        cdef Py_ssize_t start, step = (len(self.columns) + count - 1) // count
+        cdef Py_ssize_t start, step = max(1, (len(self.columns) + count - 1) // count)
         parts = []
         for start in range(0, len(self.columns), step):
             part = Recipe.__new__(Recipe)
@@ -119,10 +119,11 @@ def recipe_of(columns, types, roundings, *, bint checked):
     return recipe if recipe.columns or others else None
 
 
-def read_stripes(Recipe recipe not None, list stripes, codec, block_size, *, Allowance allowance not None,
-                 bint shifted, bint decimal64, int64_t piece=0):
-    """Returns all rows of each plain column as an Arrow array, and the number of chunks and bytes that were
-    decompressed. None if column readers are needed.
+def begin_stripes(Recipe recipe not None, stripes, codec, block_size, *, Allowance allowance not None, bint shifted,
+                  bint decimal64, int64_t piece=0):
+    """Returns an object that decodes all rows of each plain column. Its method ``run`` decodes, mostly without the GIL.
+    Then ``result`` returns the Arrow arrays, and the number of chunks and bytes that were decompressed. Both functions
+    return None if column readers are needed.
 
     ``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes, given
     as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. ``shifted``: dates
@@ -130,14 +131,20 @@ def read_stripes(Recipe recipe not None, list stripes, codec, block_size, *, All
     bytes of a stream that are read from a file at once. If ``piece`` is 0, the streams of each column are read
     together. They must then be adjacent, and the stripe must have few rows.
     """
-    cdef PlainColumns columns
     cdef int64_t rows = sum([stripe[2] for stripe in stripes])
     if rows <= 0 or (rows > PLAIN_ROWS and recipe.row_bytes is None):
         return None
     try:
-        columns = PlainColumns(stripes, codec, block_size, allowance, checked=recipe.checked, shifted=shifted,
-                               decimal64=decimal64, piece=piece)
-        arrays = [columns.read(*column) for column in recipe.columns]
+        return PlainColumns(recipe.columns, stripes, codec, block_size, allowance, checked=recipe.checked,
+                            shifted=shifted, decimal64=decimal64, piece=piece)
     except (Unusual, OrcidxError):
         return None
-    return arrays, *columns.work
+
+
+def read_stripes(Recipe recipe not None, stripes, codec, block_size, **options):
+    """Decodes all rows of each plain column. For the parameters and the result see ``begin_stripes``."""
+    begun = begin_stripes(recipe, stripes, codec, block_size, **options)
+    if begun is None:
+        return None
+    begun.run()
+    return begun.result()
