@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orcidx.scanner import small_groups
 from orcidx.scanner.small_filter import SmallFilter
 
 __all__ = ["rows_of_each_test", "separately"]
@@ -17,9 +18,9 @@ def rows_of_each_test(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     real = SmallFilter.test
 
-    def test(self: SmallFilter, asked: Any) -> Any:
-        numbers.append(len(asked[0]))
-        return real(self, asked)
+    def test(self: SmallFilter, asked: Any, rows: int) -> Any:
+        numbers.append(rows)
+        return real(self, asked, rows)
 
     monkeypatch.setattr(SmallFilter, "test", test)
     return numbers
@@ -28,5 +29,5 @@ def rows_of_each_test(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def separately(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
     """Returns the result of ``call`` if the rows of each file are tested alone."""
     with monkeypatch.context() as patch:
-        patch.setattr(SmallFilter, "untested", lambda *_, **__: None)
+        patch.setattr(small_groups, "ENABLED", False)
         return call()

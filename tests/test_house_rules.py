@@ -118,7 +118,6 @@ WIDE_MODULES: dict[str, dict[str, int]] = {
         "index_directory.file_pruning": 22,
         "scanner.aggregate_pass": 22,
         "scanner.key_search": 23,
-        "scanner.small_stripes": 21,
     },
 }
 """Why a module imports more modules of the package than ``FAN_OUT``, and how many. As with ``LARGE_CLASSES``, the list

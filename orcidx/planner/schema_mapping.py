@@ -6,13 +6,13 @@ column and both types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, ValueOutOfRange
+from orcidx.errors import InvalidQuery, ValueOutOfRange, located
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.projection import project
@@ -430,6 +430,23 @@ def computed_type(have: pa.DataType, want: pa.DataType) -> pa.DataType:
     if types.is_decimal(want) and types.is_decimal(have) and want.scale == have.scale:
         return have
     return want if types.is_primitive(want) or types.is_decimal(want) else have
+
+
+def wanted_columns(
+    fields: Sequence[FieldSource], decoded: Iterable[pa.Array], constant: Callable[[FieldSource], pa.Array]
+) -> list[pa.Array]:
+    """The wanted columns: widened columns of a file, and constant and missing columns. ``constant``: makes the column
+    of a source that is not a column of the file. Columns of ``decoded`` after those of ``fields`` are kept."""
+    left = iter(decoded)
+    arrays = []
+    for source in fields:
+        if source.column is None:
+            arrays.append(constant(source))
+        else:
+            with located(column=source.field.name):
+                arrays.append(widen(next(left), source.field.type))
+    arrays.extend(left)
+    return arrays
 
 
 def widen(array: pa.Array, want: pa.DataType) -> pa.Array:

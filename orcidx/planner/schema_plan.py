@@ -480,6 +480,12 @@ class SchemaPlan:
         """Whether the decoded columns already are the wanted columns."""
         return self.asked.is_complete
 
+    @cached_property
+    def has_only_constants(self) -> bool:
+        """Whether all wanted columns have one value in a file, so that no column is decoded."""
+        is_plain = self.request.where is None and self.request.row_numbers is None
+        return is_plain and bool(self.fields) and all(source.column is None for source in self.fields)
+
 
 def _nodes_of(columns: Sequence[OrcType]) -> dict[int, OrcType]:
     """These columns, and all columns below them, by column id."""

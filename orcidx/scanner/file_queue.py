@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +25,7 @@ from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
 from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.small_files import SmallFiles, SmallRows
+from orcidx.scanner.small_queue import JobsLeft, SmallQueue
 from orcidx.storage import RangeReader, ReadMetrics
 from orcidx.storage.failures import gone
 from orcidx.storage.threads import READERS
@@ -178,20 +178,6 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
     return bind(request.where, schema, nan=options.nan, case_sensitive=options.case_sensitive, computed=computed)
 
 
-class _JobsLeft:
-    """The jobs of the files that are still to be opened. ``put_back``: a job that was taken and then put back. This job
-    is taken again before the jobs in ``rest``."""
-
-    def __init__(self, jobs: Iterator[FileJob]) -> None:
-        self.put_back: FileJob | None = None
-        self.rest = jobs
-
-    def take(self) -> FileJob | None:
-        """Returns the job of the next file. Returns None after the last file."""
-        job, self.put_back = self.put_back, None
-        return next(self.rest, None) if job is None else job
-
-
 class FileQueue:
     """Opens the files of ``jobs``. It is a context manager, which closes all files that are still open.
 
@@ -213,26 +199,24 @@ class FileQueue:
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
         is_only = not tails_alone and isinstance(jobs, list | tuple) and len(jobs) == 1
-        self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone, is_only=is_only)
+        small = small or SmallFiles(request, metrics, tails_alone=tails_alone, is_only=is_only)
         self._counted = counted and not tails_alone
         self._request = request
         self._metrics = metrics
-        self._jobs = _JobsLeft(wanted_jobs(jobs, request, metrics, open_all=open_all))
+        self._jobs = JobsLeft(wanted_jobs(jobs, request, metrics, open_all=open_all))
+        self._smalls = SmallQueue(self._jobs, small, request, is_only=is_only)
         self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
         self._rows_left = None if request.where is not None else request.limit
         self._in_use: list[OpenFile] = []
 
-    def take_small(self, *, untested: bool = False) -> SmallRows | None:
-        """Returns the rows of the next file if they can be read without opening the file. Returns None for any other
-        file, and after the last file. ``untested``: see ``SmallFiles.take``."""
-        if self._opening or self._jobs.put_back is not None:
+    def take_small(self, *, together: bool = False) -> SmallRows | None:
+        """Returns the rows of the next file, or of several files, if they can be read without opening the files.
+        Returns None for any other file, and after the last file. ``together``: whether several files may be read before
+        the first rows are returned."""
+        if self._opening:
             return None
-        job = next(self._jobs.rest, None)
-        found = None if job is None else self._small.take(job, untested=untested)
-        if found is None:
-            self._jobs.put_back = job
-        return found
+        return self._smalls.take(together=together)
 
     def take(self, *, wait: bool) -> OpenFile | None:
         """Returns the next file after pruning it. Returns None after the last file. With ``wait=False``, also returns
@@ -241,8 +225,7 @@ class FileQueue:
             job = self._jobs.take()
             if job is None:
                 return None
-            if self._small.reads.held is not None:
-                job = replace(job, source=self._small.reads.to_open(job.source))
+            job = self._smalls.to_open(job)
             self._fill()
             with self._metrics.stage("open"):
                 file = self._open(job, self._request, self._metrics)
@@ -269,6 +252,8 @@ class FileQueue:
             return
         if self._rows_left is not None and self._rows_left <= 0:
             return
+        if not self._smalls.is_empty:
+            return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
             job = self._jobs.take()
             if job is None:
@@ -283,6 +268,7 @@ class FileQueue:
 
     def close(self) -> None:
         """Closes every file, and waits for the files that are being opened."""
+        self._smalls.close()
         opening = [future for future in self._opening if not future.cancel()]
         self._opening.clear()
         for future in opening:

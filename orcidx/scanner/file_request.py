@@ -15,7 +15,7 @@ from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.reader import OrcReader
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
-from orcidx.planner.schema_mapping import FieldSource, widen
+from orcidx.planner.schema_mapping import FieldSource, wanted_columns
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.pruning.selection import RowSelection
 
@@ -54,7 +54,9 @@ class FileColumns:
         """The schema of the batches that ``read`` yields."""
         try:
             if self._values:
-                self._wanted_constants()
+                for source in self.schema_plan.fields:
+                    if source.column is None:
+                        _ = self.valued(source).scalar  # raises the error of an impossible value
             metadata = self.reader.tail.footer.user_metadata
             return with_schema_metadata(self.schema_plan.schema, metadata, self.request.schema)
         except OrcidxError as error:
@@ -91,10 +93,6 @@ class FileColumns:
         constant value for this file."""
         return replace(source, value=self._values.get(source.field.name))
 
-    def _wanted_constants(self) -> list[pa.Scalar | None]:
-        """For each wanted column, the value that all rows of the file have. None for a column that must be read."""
-        return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
-
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
         """Pairs (name, value) for the names in the predicate that are not columns of the file."""
@@ -109,19 +107,14 @@ class FileColumns:
         """Adds constants and missing columns, and widens types. The returned batch has the wanted schema."""
         if self.schema_plan.is_complete:
             return batch
-        arrays = []
-        decoded = iter(batch.columns)
+        plan = self.schema_plan
         with located(file=self.reader.name):
-            for source, value in zip(self.schema_plan.fields, self._wanted_constants()):
-                if source.column is not None:
-                    with located(column=source.field.name):
-                        arrays.append(widen(next(decoded), source.field.type))
-                else:
-                    arrays.append(pa.repeat(value, batch.num_rows))
-        arrays.extend(decoded)
+            arrays = wanted_columns(
+                plan.fields, batch.columns, lambda source: pa.repeat(self.valued(source).scalar, batch.num_rows)
+            )
         if not arrays:
             return batch
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema_plan.schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 
 class WantedRows:

@@ -8,7 +8,6 @@ from orcidx.fetching.drive import run, run_value
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_turn import SmallTurn
 from orcidx.scanner.stripes_together import stripes_together
 
 __all__ = ["count_jobs"]
@@ -20,22 +19,18 @@ def count_jobs(
     """Returns the number of rows of all files, but at most ``limit``. ``known``: the number of rows of other files,
     which are counted, too. If the request has no predicate, only tails are read."""
     tails_alone = request.where is None
-    total, turn = known, SmallTurn(request, tests=limit is None)
+    total = known
     with FileQueue(jobs, request, metrics, tails_alone=tails_alone) as files:
         while limit is None or total < limit:
-            small = files.take_small(untested=turn.tests)
+            small = files.take_small(together=limit is None)
             if small is not None:
                 total += small.rows
-                if small.untested is not None:
-                    turn.add(small)
-                    total += 0 if turn.has_room else turn.count()
                 continue
             file = files.take(wait=True)
             if file is None:
                 break
             with file:
                 total += _count_file(file, None if limit is None else limit - total, tails_alone)
-    total += turn.count()
     return total if limit is None else min(total, limit)
 
 

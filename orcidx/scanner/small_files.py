@@ -11,30 +11,31 @@ none). It returns None if this file must be opened and pruned, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
 from orcidx.options import RequestOptions
-from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.plain_columns import PLAIN_ROWS
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.row_index import group_count
 from orcidx.orc.small_file import FileKind, SmallFile, split_small
 from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
+from orcidx.scanner import small_groups
 from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
 from orcidx.scanner.opened_file import opened_file, rows_that_match
-from orcidx.scanner.small_filter import SmallFilter, UntestedRows, small_filter
-from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
+from orcidx.scanner.small_filter import SmallFilter, small_filter
+from orcidx.scanner.small_groups import WaitingFile, WholeRows
+from orcidx.scanner.small_stripes import count_file, is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint, RangeReader, Source
 from orcidx.storage.local import SMALL_FILE_BYTES, hold
 from orcidx.storage.local_file import read_small
@@ -52,16 +53,16 @@ the file takes 150 us."""
 
 
 class SmallRows(NamedTuple):
-    """The rows of a file. ``batches``: the rows as batches. It is empty if the rows are only counted. ``schema``: a
-    function that returns the schema of the batches. ``stored``: the number of all rows of the file, including rows that
-    do not match. ``untested``: the rows, if they are not tested yet. ``rows`` and ``batches`` are empty in that
-    case."""
+    """The rows of a file, or of several files. ``batches``: the rows as batches. It is empty if the rows are only
+    counted. ``schema``: a function that returns the schema of the batches. ``stored``: the number of all rows of the
+    file, including rows that do not match. ``waiting``: the file, if its rows wait to be decoded together with those of
+    other files. ``rows`` and ``batches`` are empty in that case."""
 
     rows: int
     batches: list[pa.RecordBatch]
     schema: Callable[[], pa.Schema]
     stored: int
-    untested: UntestedRows | None = None
+    waiting: WaitingFile | None = None
 
 
 class HeldFile(NamedTuple):
@@ -141,15 +142,18 @@ class SmallFiles:
         self.reads = SmallReads(metrics, SMALL_FILE_BYTES if whole else TAIL_BYTES)
         self._limits = MetadataLimits.of(options)
         self._plan: tuple[bytes, SchemaPlan] | None = None
-        self._filter: tuple[SchemaPlan, SmallFilter | None] | None = None
+        self._reader: tuple[SchemaPlan, SmallFilter | WholeRows | None] | None = None
         cut = request.limit is not None and request.where is None
         usable = not (options.mmap or cut or options.strings == "dictionary")
         self._tries = TRIES_IN_VAIN if usable else 0
 
-    def take(self, job: FileJob, *, untested: bool = False) -> SmallRows | None:
+    def take(self, job: FileJob, *, together: bool = False) -> SmallRows | None:
         """Returns the rows of the file. Returns None if the file must be opened. ``reads.held`` then has its bytes,
-        if all of them were read. ``untested``: whether the caller tests rows that are returned untested."""
+        if all of them were read. ``together``: whether the caller decodes the rows of waiting files."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
+            return None
+        together = together and small_groups.ENABLED
+        if job.constants and not (together or self._tails_alone):
             return None
         self._tries -= 1
         reader = None if job.opened is None else job.opened()
@@ -160,7 +164,7 @@ class SmallFiles:
         if file is None:
             return None
         try:
-            found = self._rows(file, job, untested=untested)
+            found = self._rows(file, job, together=together)
         except OrcidxError:  # opening the file raises the error again, with its position
             return None
         if found is not None:
@@ -191,7 +195,7 @@ class SmallFiles:
         metrics.bytes_read += file.reads.bytes_fetched
         metrics.chunks_decompressed += work.chunks_decompressed
         metrics.bytes_decompressed += work.bytes_decompressed
-        self._count(reader.stripes, reader.facts.row_index_stride, is_out=False)
+        count_file(metrics, reader.stripes, reader.facts.row_index_stride, is_out=False)
         footer = reader.tail.footer
         return SmallRows(footer.rows, batches, partial(self._schema, plan, footer.user_metadata), footer.rows)
 
@@ -237,7 +241,7 @@ class SmallFiles:
             return None
         return split_small(data, size, self._limits, KINDS.get)
 
-    def _rows(self, file: SmallFile, job: FileJob, *, untested: bool) -> SmallRows | None:
+    def _rows(self, file: SmallFile, job: FileJob, *, together: bool) -> SmallRows | None:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
             return None
         plan = self._planned(file.type_bytes, file.kind.root, job)
@@ -245,82 +249,79 @@ class SmallFiles:
         if self._tails_alone:
             return SmallRows(file.rows, [], schema, file.rows)
         is_out = False
+        found: list[pa.RecordBatch] | WaitingFile | None
         if plan.where is None:
-            batches = self._decoded(file, plan)
+            found = self._decoded(file, job, plan, together=together)
         elif ruled_out(plan.where, plan.asked.places, file.kind.root, file, self._request.options):
-            batches, is_out = [], True
+            found, is_out = [], True
             self.reads.last = TAIL_BYTES
         else:
-            found = self._filtered(file, plan, untested=untested)
-            if isinstance(found, UntestedRows):
-                self._count(file.stripes, file.kind.facts.row_index_stride, is_out=False)
-                return SmallRows(0, [], schema, file.rows, found)
-            batches = found
-        if batches is None:
+            found = self._filtered(file, job, plan, together=together)
+        if found is None:
             return None
-        self._count(file.stripes, file.kind.facts.row_index_stride, is_out=is_out)
+        if isinstance(found, WaitingFile):
+            return SmallRows(0, [], schema, file.rows, found)
+        count_file(self._metrics, file.stripes, file.kind.facts.row_index_stride, is_out=is_out)
         rows = 0
-        for batch in batches:
+        for batch in found:
             rows += batch.num_rows
-        return SmallRows(rows, batches, schema, file.rows)
-
-    def _count(self, every: Sequence[StripeInformation], stride: int, *, is_out: bool) -> None:
-        """Adds a file to the metrics. ``is_out``: whether its statistics rule it out."""
-        metrics = self._metrics
-        stripes = kept = 0
-        for stripe in every:
-            groups = group_count(stripe.rows, stride)
-            metrics.row_groups += groups
-            stripes += 1
-            if stripe.rows and not is_out:
-                kept += 1
-                metrics.row_groups_kept += groups
-                metrics.rows_considered += stripe.rows
-        metrics.stripes += stripes
-        metrics.stripes_skipped += stripes - kept
-        metrics.files_skipped += not kept
+        return SmallRows(rows, found, schema, file.rows)
 
     def _schema(self, plan: SchemaPlan, metadata: Mapping[str, bytes]) -> pa.Schema:
         return with_schema_metadata(plan.schema, metadata, self._request.schema)
 
     def _planned(self, key: bytes, root: OrcType, job: FileJob) -> SchemaPlan:
+        if job.constants:
+            return schema_plan(key, root, self._request, job)
         if self._plan is None or self._plan[0] != key:
             self._plan = key, schema_plan(key, root, self._request, job)
         return self._plan[1]
 
+    def _reader_of(self, plan: SchemaPlan) -> SmallFilter | WholeRows | None:
+        if self._reader is None or self._reader[0] is not plan:
+            found: SmallFilter | WholeRows | None = None
+            if plan.where is not None:
+                found = small_filter(plan)
+            elif plan.at_once is not None or plan.has_only_constants:
+                found = WholeRows(plan, plan.at_once)
+            self._reader = plan, found
+        return self._reader[1]
+
     def _filtered(
-        self, file: SmallFile, plan: SchemaPlan, *, untested: bool
-    ) -> list[pa.RecordBatch] | UntestedRows | None:
-        """Returns the matching rows, or all rows untested. Returns None if the file must be opened, for example because
-        only its tail was read. After such a file, the next file is read completely."""
-        if self._filter is None or self._filter[0] is not plan:
-            self._filter = plan, small_filter(plan)
-        under = self._filter[1]
+        self, file: SmallFile, job: FileJob, plan: SchemaPlan, *, together: bool
+    ) -> list[pa.RecordBatch] | WaitingFile | None:
+        """Returns the matching rows, or the file with rows that are not decoded yet. Returns None if the file must be
+        opened, for example because only its tail was read. After such a file, the next file is read completely."""
+        under = self._reader_of(plan)
         self.reads.last = SMALL_FILE_BYTES
         request, work = self._request, ScanMetrics()
-        if under is None or not under.takes(file, request) or len(file.data) != file.size:
+        if not isinstance(under, SmallFilter) or not under.takes(file, request) or len(file.data) != file.size:
             return None
-        found: pa.RecordBatch | UntestedRows | None = None
         with self._decoding:
             footer, held = file.stripe_footer(file.stripes[0], self._limits), (0, memoryview(file.data))
             if under.may_rule_out(footer, request):
                 return None
-            if untested:
-                found = under.untested(file, footer, held, request=request, metrics=work)
-            if found is None:
-                found = under.rows_of(file, footer, held, request=request, metrics=work)
+            if together and under.together:
+                return WaitingFile(under, request, self._metrics, file, footer, self._values(job), file.stripes[0].rows)
+            found = under.rows_of(file, footer, held, request=request, metrics=work)
         if found is None:
             return None
         self._metrics.chunks_decompressed += work.chunks_decompressed
         self._metrics.bytes_decompressed += work.bytes_decompressed
-        if isinstance(found, UntestedRows):
-            return found
         return [found] if found.num_rows else []
 
-    def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """Returns all rows, as a batch for each stripe. Returns None if one of the stripes needs column readers."""
+    def _values(self, job: FileJob) -> Mapping[str, Any]:
+        """The values of the columns that have one value in the file, by name."""
+        name = self._request.file_path
+        return job.constants if name is None else {**job.constants, name: job.source.name}
+
+    def _decoded(
+        self, file: SmallFile, job: FileJob, plan: SchemaPlan, *, together: bool
+    ) -> list[pa.RecordBatch] | WaitingFile | None:
+        """Returns all rows, as a batch for each stripe, or the file with rows that are not decoded yet. Returns None if
+        one of the stripes needs column readers."""
         options = self._request.options
-        if not plan.is_complete or len(file.data) != file.size:
+        if not (plan.is_complete or together) or len(file.data) != file.size:
             return None
         work = ScanMetrics()
         batches = []
@@ -329,9 +330,14 @@ class SmallFiles:
             for stripe in file.stripes:
                 if not stripe.rows:
                     continue
-                if not is_for_one_call(plan, stripe, options):
+                may_wait = together and len(file.stripes) == 1 and stripe.rows <= min(PLAIN_ROWS, options.batch_size)
+                under = self._reader_of(plan) if may_wait else None
+                if under is None and not (plan.is_complete and is_for_one_call(plan, stripe, options)):
                     return None
                 footer = file.stripe_footer(stripe, self._limits)
+                if under is not None:
+                    values = self._values(job)
+                    return WaitingFile(under, self._request, self._metrics, file, footer, values, stripe.rows)
                 batch = read_at_once(plan, facts, stripe, footer, held, request=self._request, metrics=work)
                 if batch is None:
                     return None
@@ -363,7 +369,7 @@ def _opened(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> SmallFil
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether the job wants all rows of the file, and has no file index and no constant columns. This function ignores
-    the list of stripes in a job. Other code checks the list."""
+    """Whether the job wants all rows of the file, and has no file index. This function ignores the list of stripes in a
+    job. Other code checks the list."""
     chosen = job.selection is not None or job.row_range is not None
-    return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)
+    return not (chosen or job.deleted is not None or job.file_index is not None)

@@ -6,18 +6,18 @@ matches. But this module creates no column readers and no row indexes, because c
 long as decoding a thousand rows. The file must have only one row group. The row index of such a file cannot rule out
 more rows than the file's statistics.
 
-Evaluating the predicate and filtering take as long for a hundred rows as for some thousand rows. So for a table, the
-rows of many files are tested and filtered together (``UntestedRows``), unless most files have no matching row.
+Evaluating the predicate and filtering take as long for a hundred rows as for some thousand rows. So the rows of many
+files are decoded, tested and filtered together (``small_groups``), unless the caller may need only some of the files.
 
 Some tests set ``ENABLED`` to False. All files are then opened and scanned like large files, with the same results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,17 @@ from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
-from orcidx.planner.schema_mapping import widen
+from orcidx.planner.schema_mapping import FieldSource, wanted_columns
 from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.predicate import BoundPredicate, External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_groups import ReadColumns, WaitingFile, constant_column
 from orcidx.scanner.small_stripes import HeldBytes, arrays_at_once
 from orcidx.scanner.survivors import Survivors, as_batch, picked
 
-__all__ = ["SmallFilter", "UntestedRows", "small_filter", "tested_together"]
+__all__ = ["SmallFilter", "small_filter"]
 
 ENABLED = True
 
@@ -50,17 +51,20 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(eq=False)
 class SmallFilter:
-    """The predicate, and the columns that are decoded from each file of one schema. ``rest``: output columns that are
-    not in the predicate. ``every``: the columns of the predicate, followed by the columns of ``rest``. It is None if
-    the rows of several files cannot be tested together. ``schema``: the schema of the returned batches. ``most_match``:
-    whether most of the last files had matching rows."""
+    """The predicate, and the columns that are decoded from each file of one schema. ``asked``: columns of the
+    predicate. ``rest``: output columns that are not in the predicate. ``every``: both. ``constants``: names in the
+    predicate that are not columns of the file. ``alone``: whether a file can be decoded alone. ``together``: whether
+    files can be decoded together. ``most_match``: whether most files of the last group had matching rows."""
 
+    plan: SchemaPlan
     where: BoundPredicate
     columns: ColumnPlan
-    asked: AtOnce
+    asked: AtOnce | None
     rest: AtOnce | None
     every: AtOnce | None
-    schema: pa.Schema
+    constants: Mapping[str, FieldSource]
+    alone: bool
+    together: bool
     most_match: bool = False
 
     def takes(self, file: SmallFile, request: ScanRequest) -> bool:
@@ -71,104 +75,123 @@ class SmallFilter:
 
     def may_rule_out(self, footer: StripeFooter, request: ScanRequest) -> bool:
         """Whether a bloom filter of the stripe might rule out its rows. Such a file must be opened."""
-        ids = [one for column in self.asked.columns for one in column.ids]
+        ids = [one for column in self.columns.predicate for one in column.ids]
         return request.options.bloom_filters and any((one, kind) in footer.streams for one in ids for kind in BLOOMS)
-
-    def untested(
-        self, file: SmallFile, footer: StripeFooter, held: HeldBytes, *, request: ScanRequest, metrics: ScanMetrics
-    ) -> UntestedRows | None:
-        """Returns all rows of a file, to test them together with the rows of other files. Returns None if the rows must
-        be tested now."""
-        if self.every is None or not (self.most_match or self.rest is None):
-            return None
-        stripe = file.stripes[0]
-        arrays = arrays_at_once(self.every, file.kind.facts, stripe, footer, held, request=request, metrics=metrics)
-        return None if arrays is None else UntestedRows(self, arrays, stripe.rows)
 
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: HeldBytes, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
         """Returns the matching rows of a file. Returns None if column readers are needed."""
+        if self.asked is None or not self.alone:
+            return None
         stripe, facts = file.stripes[0], file.kind.facts
         asked = arrays_at_once(self.asked, facts, stripe, footer, held, request=request, metrics=metrics)
         if asked is None:
             return None
-        mask = self.test(asked)
-        self.most_match = bool(mask.any())
+        mask = self.test(asked, stripe.rows)
         others: list[pa.Array] | None = []
-        if self.most_match and self.rest is not None:
+        if self.rest is not None and mask.any():
             others = arrays_at_once(self.rest, facts, stripe, footer, held, request=request, metrics=metrics)
-        return None if others is None else self.kept(asked, others, mask)
+        return None if others is None else self._batch(self.kept(asked, others, mask), _no_constant)
 
-    def test(self, asked: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-        """Returns which rows match. ``asked``: the columns of the predicate."""
-        return self.where.evaluate(pa.RecordBatch.from_arrays(asked, names=list(self.columns.predicate_names)))
+    def test(self, asked: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+        """Returns which rows match. ``asked``: the columns of the predicate, then its constants."""
+        names = [*self.columns.predicate_names, *self.constants]
+        if not names:  # a batch without columns would have no rows
+            asked, names = [pa.nulls(rows)], [""]
+        return self.where.evaluate(pa.RecordBatch.from_arrays(asked, names=names))
+
+    @property
+    def first(self) -> AtOnce | None:
+        """See ``GroupReader.first``. If most files of the last group had matching rows, all columns are decoded first,
+        because threads can then decode them while the next files are read."""
+        return self.every if self.every is not None and self.most_match else self.asked
+
+    def batch(
+        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
+    ) -> pa.RecordBatch | None:
+        """See ``GroupReader.batch``. The other columns are decoded only in files that have matching rows."""
+        rows = [one.rows for one in files]
+        asked, others = arrays[: len(self.columns.predicate)], arrays[len(self.columns.predicate) :]
+        constants = [constant_column(files, rows, source) for source in self.constants.values()]
+        mask = self.test([*asked, *constants], sum(rows))
+        each = np.add.reduceat(mask, [0, *accumulate(rows[:-1])], dtype=np.int64)
+        have = each > 0
+        count = int(np.count_nonzero(have))
+        self.most_match = 2 * count >= len(rows)
+        among = None
+        if decoded is self.asked and self.rest is not None and count:
+            found = read(self.rest, None if count == len(rows) else np.flatnonzero(have).tolist())
+            if found is None:
+                return None
+            others, among = found, mask[np.repeat(have, rows)]
+        kept = self.kept(asked, others, mask, among)
+        return self._batch(kept, partial(constant_column, files, each.tolist()))
+
+    def _batch(self, kept: pa.RecordBatch | None, constant: Callable[[FieldSource], pa.Array]) -> pa.RecordBatch:
+        """Makes the wanted columns of the decoded ones. ``kept``: None if no row matches. ``constant``: see
+        ``wanted_columns``."""
+        schema = self.plan.schema
+        if kept is None:
+            return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+        if self.plan.is_complete:
+            return kept
+        arrays = wanted_columns(self.plan.fields, kept.columns, constant)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept
 
     def kept(
-        self, asked: Sequence[pa.Array], others: Sequence[pa.Array], mask: npt.NDArray[np.bool_]
-    ) -> pa.RecordBatch:
-        """Returns the matching rows as a batch. ``others``: the output columns that are not in the predicate. If no row
-        matches, it may be empty."""
+        self,
+        asked: Sequence[pa.Array],
+        others: Sequence[pa.Array],
+        mask: npt.NDArray[np.bool_],
+        among: npt.NDArray[np.bool_] | None = None,
+    ) -> pa.RecordBatch | None:
+        """Returns the decoded columns of the matching rows. ``others``: the output columns that are not in the
+        predicate. ``among``: which of their rows match, if they do not have all rows. Returns None if no row
+        matches."""
         rows, count = len(mask), int(np.count_nonzero(mask))
         if not count:
-            nothing = [pa.nulls(0, kind) for kind in self.schema.types]
-            return pa.RecordBatch.from_arrays(nothing, schema=self.schema)
+            return None
         found = Survivors(0, rows, None, list(asked), count)
         if count < rows:
             kept = KeptRows(mask, count)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
-            found, others = Survivors(0, rows, kept, picked(wanted, kept), count), picked(others, kept)
-        batch = as_batch(self.columns, found, list(others), first_row=0)
-        if self.schema is self.columns.schema:
-            return batch
-        arrays = [widen(array, kind) for array, kind in zip(batch.columns, self.schema.types)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            found = Survivors(0, rows, kept, picked(wanted, kept), count)
+            others = picked(others, kept if among is None else KeptRows(among, count))
+        return as_batch(self.columns, found, list(others), first_row=0)
 
 
-class UntestedRows(NamedTuple):
-    """All rows of a small file, before they are tested. ``arrays``: the columns ``filter.every``."""
-
-    filter: SmallFilter
-    arrays: list[pa.Array]
-    rows: int
-
-
-def tested_together(files: Sequence[UntestedRows]) -> pa.RecordBatch:
-    """Tests the rows of several files together, and returns the rows that match. All files have the same filter."""
-    under = files[0].filter
-    columns = [pa.concat_arrays(arrays) for arrays in zip(*[one.arrays for one in files])]
-    asked, others = columns[: len(under.asked.columns)], columns[len(under.asked.columns) :]
-    mask = under.test(asked)
-    starts = [0, *accumulate([one.rows for one in files[:-1]])]
-    under.most_match = 2 * int(np.logical_or.reduceat(mask, starts).sum()) >= len(files)
-    return under.kept(asked, others, mask)
+def _no_constant(source: FieldSource) -> pa.Array:
+    raise AssertionError(f"{source.field.name} is not a column of a file that is decoded alone")
 
 
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     """Returns the ``SmallFilter`` for files of this schema and the plan's predicate. Returns None if the files must be
     opened.
 
-    Files must be opened if the predicate uses a name that is not a column of the file, or if the decoded columns are
-    not the wanted columns. Files must also be opened if the predicate uses timestamps, because the type of timestamps
-    depends on the file's statistics.
+    Files must be opened if the predicate uses timestamps, because the type of timestamps depends on the file's
+    statistics. If the predicate uses a name that is not a column of the file, or if the decoded columns are not the
+    wanted columns, files can only be decoded together.
     """
     if not ENABLED or plan.where is None:
         return None
     wanted = plan.asked
-    if wanted.predicate_constants or not wanted.predicate or any(wanted.timestamps):
+    if any(wanted.timestamps):
         return None
     columns = wanted.columns((False,) * len(wanted.predicate))
-    if not plan.is_complete and not _are_views_apart(columns.schema, plan.schema):
+    constants = {path[0]: source for path, source in wanted.predicate_constants.items()}
+    alone = bool(wanted.predicate) and not constants
+    alone = alone and (plan.is_complete or _are_views_apart(columns.schema, plan.schema))
+    together = _may_be_together(plan, columns)
+    if not (alone or together):
         return None
     asked = _at_once(plan, columns.predicate, columns.predicate_options)
-    assert asked is not None
     rest = _at_once(plan, columns.rest_columns, columns.rest_options)
     every = None
-    if _may_be_together(plan, columns):
+    if together:
         options = (*columns.predicate_options, *columns.rest_options)
         every = _at_once(plan, (*columns.predicate, *columns.rest_columns), options)
-    schema = columns.schema if plan.is_complete else plan.schema
-    return SmallFilter(plan.where, columns, asked, rest, every, schema)
+    return SmallFilter(plan, plan.where, columns, asked, rest, every, constants, alone, together)
 
 
 def _are_views_apart(decoded: pa.Schema, wanted: pa.Schema) -> bool:
@@ -189,7 +212,7 @@ def _may_be_together(plan: SchemaPlan, columns: ColumnPlan) -> bool:
     if columns.row_number is not None or plan.dictionaries:
         return False
     calendars = {one.calendar for one in (*columns.predicate_options, *columns.rest_options)}
-    return len(calendars) == 1 and not any(isinstance(part, External) for part in parts(plan.where.root))
+    return len(calendars) <= 1 and not any(isinstance(part, External) for part in parts(plan.where.root))
 
 
 def _at_once(plan: SchemaPlan, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> AtOnce | None:

@@ -10,17 +10,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from orcidx.errors import OrcidxError
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
-from orcidx.orc.column_readers import BatchTooLarge, open_column
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.footer_records import StripeInformation
-from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.plain_columns import PLAIN_ROWS, Allowance
 from orcidx.orc.reader import OrcReader, held_bytes
+from orcidx.orc.row_index import group_count
 from orcidx.orc.small_stripe import read_stripes
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.data_fetches import piece_bytes
@@ -29,17 +27,19 @@ from orcidx.planner.schema_plan import AtOnce, SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.decode_pool import run_all, thread_count
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.reader_columns import HeldBytes, in_places, read_others
 from orcidx.scanner.row_width import RowWidth
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["HeldBytes", "arrays_at_once", "held_stripe", "is_for_one_call", "is_one_read", "read_at_once"]
-
-DecodedRows = tuple[list[pa.Array], int, int]
-"""Arrays, and the number of chunks and bytes that were decompressed for them."""
-
-HeldBytes = tuple[int, memoryview]
-"""The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
-
+__all__ = [
+    "HeldBytes",
+    "arrays_at_once",
+    "count_file",
+    "held_stripe",
+    "is_for_one_call",
+    "is_one_read",
+    "read_at_once",
+]
 
 SMALL_STRIPE_BYTES = 1 << 20
 """The most bytes of a local stripe that is read by one call instead of one read for each stream. This is done only if
@@ -155,8 +155,7 @@ def arrays_at_once(
         results = [read(recipe)]
         if recipe.others and results[0] is not None and not isinstance(source, LocalFile):
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
-            held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=wanted.dictionaries)
-            results.append(_by_readers(wanted, held, facts))
+            results.append(read_others(wanted, facts, [(source, footer, rows)], limits))
     arrays: list[pa.Array] = []
     chunks = size = 0
     for found in results:
@@ -167,28 +166,20 @@ def arrays_at_once(
         size += found[2]
     metrics.chunks_decompressed += chunks
     metrics.bytes_decompressed += size
-    return _in_order(arrays, recipe.others) if recipe.others else arrays
+    return in_places(arrays, recipe.others) if recipe.others else arrays
 
 
-def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> DecodedRows | None:
-    """Returns all rows of the columns that need readers. Returns None if an error occurs, or if the rows have too many
-    bytes for one batch."""
-    try:
-        arrays = [
-            open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
-            for place in wanted.recipe.others
-        ]
-    # After one of these errors, the normal reader reads the stripe. It raises the error again, or reads fewer rows at
-    # once.
-    except (OrcidxError, BatchTooLarge):
-        return None
-    windows = stripe.windows
-    return arrays, sum([one.chunks_decompressed for one in windows]), sum([one.bytes_decompressed for one in windows])
-
-
-def _in_order(arrays: Sequence[pa.Array], places: Sequence[int]) -> list[pa.Array]:
-    """Moves the last ``len(places)`` arrays to the positions ``places`` in the result. The other arrays keep their
-    order."""
-    plain = iter(arrays[: len(arrays) - len(places)])
-    last = dict(zip(places, arrays[len(arrays) - len(places) :]))
-    return [last[place] if place in last else next(plain) for place in range(len(arrays))]
+def count_file(metrics: ScanMetrics, every: Sequence[StripeInformation], stride: int, *, is_out: bool) -> None:
+    """Adds a small file to the metrics. ``is_out``: whether its statistics rule it out."""
+    stripes = kept = 0
+    for stripe in every:
+        groups = group_count(stripe.rows, stride)
+        metrics.row_groups += groups
+        stripes += 1
+        if stripe.rows and not is_out:
+            kept += 1
+            metrics.row_groups_kept += groups
+            metrics.rows_considered += stripe.rows
+    metrics.stripes += stripes
+    metrics.stripes_skipped += stripes - kept
+    metrics.files_skipped += not kept

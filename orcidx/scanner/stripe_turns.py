@@ -15,7 +15,7 @@ from orcidx.fetching.drive import Turn
 from orcidx.planner.request import ScanRequest
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
-from orcidx.scanner.small_turn import SmallTurn
+from orcidx.scanner.small_groups import GROUP_ROWS
 from orcidx.scanner.stripes_together import stripes_together
 
 __all__ = ["StripeTurns"]
@@ -37,26 +37,37 @@ class StripeTurns:
     ) -> None:
         self._learn_schema = learn_schema
         self._request = request
-        self._tests = request.limit is None and not early  # otherwise the rows of later files may not be needed
+        self._together = request.limit is None and not early  # otherwise the rows of later files may not be needed
         self._files = files
         self._pending: deque[Turn] = deque()
         self._budget = ByteBudget(request.options.io_bytes)
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._pending:
-            turn = SmallTurn(self._request, tests=self._tests)
-            while turn.has_room and (small := self._files.take_small(untested=turn.tests)) is not None:
-                if not turn:
-                    self._learn_schema(small.schema)
-                turn.add(small)
-            if turn:
-                return Turn(_no_steps, None, at_once=turn.batches)
+            batches = self._small_batches()
+            if batches:
+                return Turn(_no_steps, None, at_once=batches.copy)
             file = self._files.take(wait=wait)
             if file is None:
                 return None
             self._learn_schema(partial(getattr, file.scan.columns, "schema"))
             self._pending.extend(_turns_of(file, self._budget))
         return self._pending.popleft()
+
+    def _small_batches(self) -> list[pa.RecordBatch]:
+        """The next rows of small files. The result is empty if the next file must be opened, and after the last
+        file."""
+        batches: list[pa.RecordBatch] = []
+        rows = 0
+        while len(batches) < self._request.together and rows < GROUP_ROWS:
+            small = self._files.take_small(together=self._together)
+            if small is None:
+                break
+            if not batches:
+                self._learn_schema(small.schema)
+            batches += small.batches
+            rows += small.rows
+        return batches
 
 
 def _no_steps() -> Generator[Any, Any, Any]:

@@ -21,6 +21,7 @@ from pyroaring import BitMap
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.planner.index_evidence import StoredIndex
+from orcidx.scanner.small_files import SmallFiles
 
 WHERE = col("id") == 1003
 """One of four files has this value. The bitmap of the file names one of its hundred rows."""
@@ -41,17 +42,24 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(scan: orcidx.Scan, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
-    """Runs the scan. Returns the names of the files that it opens, and the ids that it finds."""
+    """Runs the scan. Returns the names of the files that it opens or reads, and the ids that it finds."""
     names: list[str] = []
-    plain = orcidx.scanner.file_queue.open_job
+    plain, take = orcidx.scanner.file_queue.open_job, SmallFiles.take
 
     def noted(job: Any, *rest: Any) -> Any:
         if job.source.name != "<bytes>":  # the catalog
             names.append(os.path.basename(job.source.name))
         return plain(job, *rest)
 
+    def read(files: SmallFiles, job: Any, **options: Any) -> Any:
+        found = take(files, job, **options)
+        if found is not None:
+            names.append(os.path.basename(job.source.name))
+        return found
+
     scan.schema  # noqa: B018  (opens the first file)
     with monkeypatch.context() as patch:
+        patch.setattr(SmallFiles, "take", read)
         patch.setattr("orcidx.scanner.file_queue.open_job", noted)
         return names, [one for batch in scan for one in batch["id"].to_pylist()]
 

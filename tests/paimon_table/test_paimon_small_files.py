@@ -1,5 +1,5 @@
-"""The rows of several small files of a Paimon table are tested together. The results are the same as if each file were
-tested alone."""
+"""The rows of several small files of a Paimon table are decoded together. The results are the same as if each file were
+decoded alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import orcidx
 from orcidx import CorruptFile, ValueOutOfRange, col
 from orcidx.paimon import open_table
 from orcidx.paimon_table.read import task_run
-from orcidx.scanner import small_turn
+from orcidx.scanner import small_groups
 
 FILES, ROWS = 12, 50
 
@@ -63,13 +63,13 @@ def test_rows_of_many_files_are_tested_in_one_call(
     tests.clear()
     assert scan.limit(15).to_table() == rows.slice(0, 15)
     assert set(tests) == {ROWS}, "with a limit, later files may not be needed"
-    monkeypatch.setattr(small_turn, "UNTESTED_ROWS", 3 * ROWS)
+    monkeypatch.setattr(small_groups, "GROUP_ROWS", 3 * ROWS)
     tests.clear()
     assert scan.to_table() == rows
     assert scan.count_rows() == rows.num_rows
     assert max(tests) == 3 * ROWS
-    monkeypatch.setattr(small_turn, "UNTESTED_ROWS", 1 << 16)
-    monkeypatch.setattr(small_turn, "BATCHES_A_TURN", 4)
+    monkeypatch.setattr(small_groups, "GROUP_ROWS", 1 << 16)
+    monkeypatch.setattr(small_groups, "BATCHES_A_TURN", 4)
     tests.clear()
     assert scan.to_table() == rows
     assert scan.count_rows() == rows.num_rows

@@ -41,7 +41,7 @@ LEVELS = (
     "several batches at once",
     "proved rows",
     "small files filtered",
-    "small files tested together",
+    "small files decoded together",
     "row-group statistics",
     "stripe statistics",
 )

@@ -41,6 +41,7 @@ from orcidx.scanner import (
     row_width,
     small_files,
     small_filter,
+    small_groups,
     stripe_reader,
     stripe_turns,
     stripes_together,
@@ -52,7 +53,6 @@ from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.range_units import RangeUnits
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
-from orcidx.scanner.small_filter import SmallFilter
 from orcidx.scanner.unit_totals import UnitTotals
 from orcidx.storage import local
 
@@ -112,7 +112,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),
-    "small files tested together": ((SmallFilter, "untested", _gives(None)),),
+    "small files decoded together": ((small_groups, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
     "columns compared by NumPy": ((column_pairs, "ENABLED", False),),
     "ends of a range at once": ((ranges, "ENABLED", False),),

@@ -17,6 +17,7 @@ from range_server import RangeServer
 import orcidx
 from orcidx import InvalidQuery, RowSelection, StorageError, col
 from orcidx.paimon import DeletionVector
+from orcidx.scanner import small_files
 from orcidx.storage import local
 
 ROWS = 1000
@@ -42,7 +43,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Returns lists of the local files that were opened, and of those that are still open."""
+    """Returns lists of the local files that were opened or read by one call, and of those that are still open."""
     paths, still = [], set()
     start, close = local.LocalReader.__init__, local.LocalReader.close
 
@@ -55,6 +56,8 @@ def opened(monkeypatch):
         still.discard(id(self))
         close(self)
 
+    read = small_files.read_small
+    monkeypatch.setattr(small_files, "read_small", lambda path, *sizes: paths.append(path) or read(path, *sizes))
     monkeypatch.setattr(local.LocalReader, "__init__", noted)
     monkeypatch.setattr(local.LocalReader, "close", closed)
     return paths, still
@@ -155,13 +158,13 @@ def test_a_path_of_one_name_is_the_name_of_a_partition(tmp_path, files):
         ("year = 2023 or id = 3999", 4, 2001),
     ],
 )
-def test_files_that_their_partition_rules_out_are_not_opened(tree, opened, where, files, rows):
+def test_files_that_their_partition_rules_out_are_not_read(tree, opened, where, files, rows):
     schema = orcidx.scan(tree).schema
     scan = orcidx.scan(tree, where=where, schema=schema)
     opened[0].clear()
     batches = scan.to_batches()
     assert sum(batch.num_rows for batch in batches) == rows
-    assert len(opened[0]) == files
+    assert len(set(opened[0])) == files
     assert batches.metrics.files == 4
     assert batches.metrics.files_skipped >= 4 - files
     assert scan.count_rows() == rows

@@ -15,7 +15,7 @@ from orcidx.paimon_table.read.plan import TableFile
 from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import SharedReading
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_filter import UntestedRows
+from orcidx.scanner.small_groups import WaitingFile
 
 __all__ = ["FileRows"]
 
@@ -34,9 +34,9 @@ class FileRows(ABC):
         return self.kept.file
 
     @abstractmethod
-    def batches(self, *, untested: bool = False) -> Iterator[pa.RecordBatch | UntestedRows]:
-        """The rows that satisfy the predicate that is pushed to the file. ``untested``: whether the caller tests rows
-        that are returned untested."""
+    def batches(self, *, together: bool = False) -> Iterator[pa.RecordBatch | WaitingFile]:
+        """The rows that satisfy the predicate that is pushed to the file. ``together``: whether the caller decodes the
+        rows of waiting files."""
 
     @abstractmethod
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:

@@ -20,7 +20,7 @@ from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles, SmallReads, SmallRows
-from orcidx.scanner.small_filter import UntestedRows
+from orcidx.scanner.small_groups import WaitingFile
 from orcidx.storage import Source
 from orcidx.storage.local import SMALL_FILE_BYTES
 
@@ -30,12 +30,12 @@ __all__ = ["OrcRows"]
 class OrcRows(FileRows):
     """The remaining rows of an ORC file."""
 
-    def batches(self, *, untested: bool = False) -> Iterator[pa.RecordBatch | UntestedRows]:
+    def batches(self, *, together: bool = False) -> Iterator[pa.RecordBatch | WaitingFile]:
         """See ``FileRows.batches``."""
         files = self.reading.small
-        small = self._small(files, untested=untested)
+        small = self._small(files, together=together)
         if small is not None:
-            yield from small.batches if small.untested is None else (small.untested,)
+            yield from small.batches if small.waiting is None else (small.waiting,)
             return
         with self.scan(read_by=files) as scan, scan.to_batches() as batches:
             try:
@@ -43,13 +43,13 @@ class OrcRows(FileRows):
             finally:
                 _add(self.metrics, batches.metrics)
 
-    def count(self, *, untested: bool = False) -> int | UntestedRows:
+    def count(self, *, together: bool = False) -> int | WaitingFile:
         """The number of rows that satisfy the predicate that is pushed to the file. Rows of a large file are read only
-        where metadata and indexes do not prove the number. ``untested``: see ``batches``."""
+        where metadata and indexes do not prove the number. ``together``: see ``batches``."""
         files = self.reading.small
-        small = self._small(files, untested=untested)
+        small = self._small(files, together=together)
         if small is not None:
-            return small.rows if small.untested is None else small.untested
+            return small.rows if small.waiting is None else small.waiting
         with self.scan(read_by=files) as scan:
             return scan.count_rows()
 
@@ -126,14 +126,14 @@ class OrcRows(FileRows):
                 schema=with_coarse_units(opened.schema, self.reading.kinds) if self.reading.has_coarse_units else None,
             )
 
-    def _small(self, files: SmallFiles | None, *, untested: bool = False) -> SmallRows | None:
+    def _small(self, files: SmallFiles | None, *, together: bool = False) -> SmallRows | None:
         """The rows of a small file that can be read without opening an ``OrcFile``. The result is None if the file must
-        be opened. ``untested``: see ``batches``."""
+        be opened. ``together``: see ``batches``."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if files is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None
         skipped = self.metrics.files_skipped
-        found = files.take(FileJob(self.file.source), untested=untested)
+        found = files.take(FileJob(self.file.source), together=together)
         # For a table, ``files_skipped`` counts only the files that the plan skipped. ``take`` also counts a file in
         # which no row can match, so this line undoes the count.
         self.metrics.files_skipped = skipped

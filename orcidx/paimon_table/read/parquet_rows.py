@@ -27,7 +27,7 @@ __all__ = ["ParquetRows", "read_parquet"]
 class ParquetRows(FileRows):
     """The remaining rows of a Parquet file."""
 
-    def batches(self, *, untested: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, together: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``FileRows.batches``. All returned rows are tested."""
         for batch, truth in self._tested(self.kept.rows()):
             yield batch if truth is None else batch.filter(pa.array(truth))

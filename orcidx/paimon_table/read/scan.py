@@ -117,12 +117,12 @@ def _count(scan: TableScan) -> int:
     narrow = (asked[0][0] if asked else scan.table_schema.arrow_schema.names[0],)
     counting = replace(_without_views(scan), columns=narrow, row_limit=None, top=())
     shared: Shared = {}
-    total, waiting = 0, WaitingFiles(scan.options)
-    for task in scan.plan.tasks:
-        total += TaskRun(task, counting, ScanMetrics(), [], shared).count(waiting)
-        if waiting.are_enough:
+    total = 0
+    with closing(WaitingFiles(scan.options)) as waiting:
+        for task in scan.plan.tasks:
+            total += TaskRun(task, counting, ScanMetrics(), [], shared).count(waiting)
             total += waiting.count()
-    return total + waiting.count()
+        return total + waiting.count(rest=True)
 
 
 def _explained(scan: TableScan) -> Explanation:
@@ -245,15 +245,16 @@ def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> I
         for task, wanted in _tasks_in_turn(scan, taken):
             taken.append(0)
             for batch in TaskRun(task, wanted, metrics, notes, shared).batches(together):
-                yield from waiting.batches()  # rows of earlier files
+                yield from waiting.batches(rest=True)  # rows of earlier files
                 yield batch
                 taken[-1] += batch.num_rows
-            if waiting.are_enough:
-                yield from waiting.batches()
+            yield from waiting.batches()
+        yield from waiting.batches(rest=True)
     except Exception:
-        yield from waiting.batches()
+        yield from waiting.batches(rest=True)
         raise
-    yield from waiting.batches()
+    finally:
+        waiting.close()
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:

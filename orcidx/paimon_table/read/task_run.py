@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,7 @@ from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_re
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.scanner.metrics import ScanMetrics, add_counts
-from orcidx.scanner.small_filter import UntestedRows, tested_together
-from orcidx.scanner.small_turn import UntestedSize
+from orcidx.scanner.small_groups import SmallGroups, WaitingFile
 
 __all__ = ["TaskRun", "WaitingFiles", "unopened_file"]
 
@@ -47,6 +45,7 @@ class TaskRun:
         self.columns = scan.columns
         self.metrics = metrics
         self.notes = notes
+        self._is_counted = False
         is_orc = self.file.format == "orc"
         self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
         # The scan's tasks keep all mappings alive, so within one scan each mapping has its own id. The key is not used
@@ -66,15 +65,16 @@ class TaskRun:
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self, waiting: WaitingFiles | None = None) -> Iterator[pa.RecordBatch]:
-        """The file's rows that the scan returns, in the table's schema. ``waiting``: rows that are not tested yet are
-        added to these files, and are not returned."""
+        """The file's rows that the scan returns, in the table's schema. ``waiting``: if the file's rows can be decoded
+        together with those of other files, it is added to these files, and no rows are returned."""
         with in_planned_file(self.file):
             self._check_format()
-            rows = self.rows.batches(untested=waiting is not None)
-            self.metrics.files += 1
+            rows = self.rows.batches(together=waiting is not None and waiting.take_files)
+            self.metrics.files += not self._is_counted
+            self._is_counted = True
             try:
                 for batch in rows:
-                    if not isinstance(batch, UntestedRows):
+                    if not isinstance(batch, WaitingFile):
                         yield from self._finished(batch)
                     elif waiting is not None:
                         waiting.add(self, batch)
@@ -86,16 +86,17 @@ class TaskRun:
         with in_planned_file(self.file):
             return list(self._finished(batch))
 
-    def count(self, waiting: WaitingFiles) -> int:
+    def count(self, waiting: WaitingFiles | None = None) -> int:
         """How many rows of the file match. Rows are read only where metadata and indexes do not prove the number. For
         ``waiting`` see ``batches``."""
         orc = self.whole
         if orc is None:
             return sum(batch.num_rows for batch in self.batches())
         with in_planned_file(self.file):
-            found = orc.count(untested=True)
+            found = orc.count(together=waiting is not None and waiting.take_files)
         if isinstance(found, int):
             return found
+        assert waiting is not None
         waiting.add(self, found)
         return 0
 
@@ -139,47 +140,71 @@ class TaskRun:
 
 
 class WaitingFiles:
-    """Small files whose rows wait to be tested together, in the order of the files. ``options``: the options of the
-    scan, which limit the size of a batch."""
+    """Small files whose rows wait to be decoded together, in the order of the files. ``options``: the options of the
+    scan."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self._options = options
-        self._files: list[tuple[TaskRun, UntestedRows]] = []
-        self._size = UntestedSize.of(options)
-
-    def add(self, run: TaskRun, rows: UntestedRows) -> None:
-        """Adds the rows of the next file."""
-        self._files.append((run, rows))
-        self._size.add(rows)
+        self._groups: SmallGroups[TaskRun] = SmallGroups(use_threads=options.use_threads)
+        self._alone = False
+        """Whether a group could not be decoded. Later files do not wait."""
+        self._has_returned = False
 
     @property
-    def are_enough(self) -> bool:
-        """Whether the rows should be tested now."""
-        return self._size.is_full
+    def take_files(self) -> bool:
+        """Whether files may be added."""
+        return not self._alone
 
-    def count(self) -> int:
-        """The number of matching rows. No file waits afterwards."""
-        return sum([tested_together(rows).num_rows for _, rows in self._taken()])
+    def add(self, run: TaskRun, file: WaitingFile) -> None:
+        """Adds the next file. Threads decode a group while files are added to the next one."""
+        if not self._groups.has_room_for(file):
+            self._groups.start()
+        self._groups.current.add(run, file)
+        if self._groups.current.is_full:
+            self._groups.start()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows, in the table's schema. No file waits afterwards."""
-        for runs, rows in self._taken():
+    def count(self, *, rest: bool = False) -> int:
+        """The number of matching rows of all groups that were started, except the last one, which threads decode while
+        more files are added. ``rest``: the number for all files."""
+        return sum([_counted(*found) for found in self._taken(rest=rest)])
+
+    def batches(self, *, rest: bool = False) -> Iterator[pa.RecordBatch]:
+        """The matching rows, in the table's schema. For the files and ``rest`` see ``count``."""
+        for runs, batch in self._taken(rest=rest):
             try:
-                batches = runs[0].finished(tested_together(rows))
-            except OrcidxError:  # each file is finished separately, so that the error names the right file
-                for run, one in zip(runs, rows):
-                    yield from run.finished(tested_together([one]))
+                batches = None if batch is None else runs[0].finished(batch)
+            except OrcidxError:
+                batches = None
+            if (
+                batches is None
+            ):  # each file is read alone, so that earlier rows are returned, and an error names its file
+                try:
+                    for run in runs:
+                        yield from run.batches()
+                except Exception:
+                    self._groups.drop()  # the rows of later files must not be returned
+                    raise
             else:
                 yield from batches
 
-    def _taken(self) -> Iterator[tuple[list[TaskRun], list[UntestedRows]]]:
-        """Takes all files. Adjacent files with the same filter are in the same lists. They also have the same
-        mapping."""
-        files, self._files = self._files, []
-        self._size = UntestedSize.of(self._options)
-        for _, group in groupby(files, lambda file: file[1].filter):
-            runs, rows = zip(*group)
-            yield list(runs), list(rows)
+    def _taken(self, *, rest: bool) -> Iterator[tuple[list[TaskRun], pa.RecordBatch | None]]:
+        """Takes groups of files with their matching rows. The rows are None if a file cannot be decoded in this way.
+        All files of a group have the same mapping."""
+        groups = self._groups
+        if rest:
+            groups.start()
+        while len(groups.started) > (not rest and self._has_returned):
+            self._has_returned = True
+            group, batch = groups.take()
+            self._alone = self._alone or batch is None
+            yield group.owners, batch
+
+    def close(self) -> None:
+        """Waits for the threads that decode."""
+        self._groups.close()
+
+
+def _counted(runs: Sequence[TaskRun], batch: pa.RecordBatch | None) -> int:
+    return sum([run.count() for run in runs]) if batch is None else batch.num_rows
 
 
 def unopened_file(file: TableFile, reasons: tuple[Reason, ...]) -> FileExplanation:

@@ -1,0 +1,295 @@
+"""Decodes the rows of many small files together. A call decodes a column of all files of a group, and the condition is
+tested once for the group. For files of a thousand rows, the calls and objects of each file would take longer than
+decoding.
+
+``SmallGroups`` collects files. After a group was started, threads decode its columns, and the caller reads the files of
+the next group meanwhile. A file that cannot be decoded makes its whole group fail. The caller then reads these files
+one by one, in the usual ways, so that the errors and the rows before an error are the same.
+
+Some tests set ``ENABLED`` to False. All files are then decoded one by one, with the same results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from orcidx.errors import OrcidxError
+from orcidx.orc.columns.base import Limits
+from orcidx.orc.compression import open_codec
+from orcidx.orc.plain_columns import Allowance, PlainColumns
+from orcidx.orc.reader import held_bytes
+from orcidx.orc.small_file import SmallFile
+from orcidx.orc.small_stripe import begin_stripes
+from orcidx.orc.stripe_footer import StripeFooter
+from orcidx.planner.request import BATCHES_A_TURN, ScanRequest
+from orcidx.planner.schema_mapping import FieldSource, wanted_columns
+from orcidx.planner.schema_plan import AtOnce, SchemaPlan
+from orcidx.scanner.chains import Chains, Round
+from orcidx.scanner.decode_pool import thread_count
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.reader_columns import HeldBytes, ReaderColumns, in_places
+from orcidx.scanner.small_stripes import count_file
+
+__all__ = [
+    "ENABLED",
+    "GROUP_ROWS",
+    "GroupReader",
+    "ReadColumns",
+    "SmallGroup",
+    "SmallGroups",
+    "WaitingFile",
+    "WholeRows",
+    "constant_column",
+]
+
+ENABLED = True
+
+GROUP_ROWS = 1 << 16
+"""The number of rows after which a group is decoded. Their arrays then stay in the processor's cache."""
+
+GROUP_STORED_BYTES = 1 << 20
+"""The number of stored bytes after which a group is decoded."""
+
+EXPANSION = 8
+"""The bytes of the arrays are assumed to be at most this many times the stored bytes. A group whose arrays would exceed
+the limit of a batch under this assumption is decoded before it grows."""
+
+LANES = 2
+"""The groups that are in work at the same time: the threads decode one, and the caller reads the files of another."""
+
+T = TypeVar("T")
+
+ReadColumns = Callable[[AtOnce, Sequence[int] | None], list[pa.Array] | None]
+"""Decodes other columns of the files with these positions in the group (None: of all files). Returns None for an
+error."""
+
+
+class GroupReader(Protocol):
+    """Makes a batch from the columns of a group."""
+
+    @property
+    def first(self) -> AtOnce | None:
+        """The columns that are decoded first. None if no columns are needed for this."""
+
+    def batch(
+        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
+    ) -> pa.RecordBatch | None:
+        """The wanted rows of all files of a group. Returns None if a column cannot be decoded. ``arrays``: the columns
+        ``decoded``, which were decoded first."""
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRows:
+    """Gives all rows."""
+
+    plan: SchemaPlan
+    first: AtOnce | None
+
+    def batch(
+        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
+    ) -> pa.RecordBatch | None:
+        """See ``GroupReader.batch``."""
+        for place in () if decoded is None else decoded.views:
+            arrays[place] = arrays[place].cast(pa.string_view())
+        if not self.plan.is_complete:
+            rows = [one.rows for one in files]
+            arrays = wanted_columns(self.plan.fields, arrays, partial(constant_column, files, rows))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.plan.schema)
+
+
+def constant_column(files: Sequence[WaitingFile], rows: Sequence[int], source: FieldSource) -> pa.Array:
+    """A column that has one value in each file. ``rows``: the number of its rows for each file."""
+    name = source.field.name
+    pieces = []
+    for file, count in zip(files, rows):
+        if count:
+            pieces.append(pa.repeat(replace(source, value=file.values.get(name)).scalar, count))
+    return pa.concat_arrays(pieces) if pieces else pa.nulls(0, source.field.type)
+
+
+class WaitingFile(NamedTuple):
+    """A small file of one stripe, whose rows wait to be decoded together with those of other files. All its bytes are
+    in memory. ``values``: the values of columns that have one value in the file, by name. ``rows``: the number of
+    stored rows."""
+
+    reader: GroupReader
+    request: ScanRequest
+    metrics: ScanMetrics
+    file: SmallFile
+    footer: StripeFooter
+    values: Mapping[str, Any]
+
+    rows: int
+
+    def fits(self, other: WaitingFile) -> bool:
+        """Whether the rows of both files may be decoded together."""
+        return self.reader is other.reader and self.file.kind is other.file.kind
+
+
+class Reading(NamedTuple):
+    """Columns of a group that threads decode."""
+
+    wanted: AtOnce
+    columns: list[PlainColumns | ReaderColumns]
+    round: Round
+
+
+@dataclass(eq=False)
+class SmallGroup(Generic[T]):
+    """Files that are decoded together. ``owners``: what the caller gave with each file. ``wanted``: the columns that
+    are decoded first, and ``reading``: these columns while threads decode them. Both are set when the group is started.
+    They are None if no column is needed, and ``reading`` is None if the columns cannot be decoded in this way."""
+
+    owners: list[T] = field(default_factory=list)
+    files: list[WaitingFile] = field(default_factory=list)
+    rows: int = 0
+    stored: int = 0
+    is_full: bool = False
+    """Whether the group should be decoded before more files are added."""
+    wanted: AtOnce | None = None
+    reading: Reading | None = None
+
+    def add(self, owner: T, file: WaitingFile) -> None:
+        """Adds the next file. A group is full if it has half of a batch's rows, so that batches do not become too
+        large, and the caller does not wait long for a batch."""
+        self.owners.append(owner)
+        self.files.append(file)
+        self.rows += file.rows
+        self.stored += file.file.size
+        options = file.request.options
+        self.is_full = (
+            len(self.files) >= BATCHES_A_TURN
+            or self.rows >= min(GROUP_ROWS, options.batch_size // 2)
+            or self.stored >= min(GROUP_STORED_BYTES, options.batch_bytes // EXPANSION)
+        )
+
+    def columns(
+        self, wanted: AtOnce, places: Sequence[int] | None, parts: int
+    ) -> list[PlainColumns | ReaderColumns] | None:
+        """The objects that decode columns of the files. The columns are divided into at most ``parts`` parts. The
+        columns that need readers come last. Returns None for an error."""
+        first = self.files[0]
+        facts, request = first.file.kind.facts, first.request
+        files = self.files if places is None else [self.files[place] for place in places]
+        stripes: list[tuple[HeldBytes, StripeFooter, int]] = []
+        for one in files:
+            stripes.append(((0, memoryview(one.file.data)), one.footer, one.rows))
+        held = max([held_bytes(one.file.stripes[0], request.options) for one in files])
+        begin = partial(
+            begin_stripes,
+            stripes=stripes,
+            codec=open_codec(facts.compression),
+            block_size=facts.block_size,
+            allowance=Allowance(request.bytes_at_once, held=held),
+            shifted=facts.hybrid_calendar and wanted.options[0].calendar == "proleptic",
+            decimal64=facts.decimal64,
+        )
+        columns: list[PlainColumns | ReaderColumns] = []
+        for part in wanted.recipe.parts(parts):
+            begun = begin(part)
+            if begun is None:
+                return None
+            columns.append(begun)
+        if wanted.recipe.others:
+            columns.append(ReaderColumns(wanted, facts, stripes, Limits(request.options.batch_bytes, held_bytes=held)))
+        return columns
+
+
+class SmallGroups(Generic[T]):
+    """Collects files in groups, and decodes the groups in order. ``use_threads``: whether threads decode."""
+
+    def __init__(self, *, use_threads: bool) -> None:
+        self.current: SmallGroup[T] = SmallGroup()
+        """The group to which files are added."""
+        self.started: deque[SmallGroup[T]] = deque()
+        """The groups that are being decoded."""
+        threads = thread_count(use_threads=use_threads)
+        self._parts = 1 if threads == 1 else 2 * threads
+        self._lane = 0
+        self._width = self._parts + 1  # one more for columns that need readers
+        self._chains = Chains([0] * (LANES * self._width), threads)
+
+    def has_room_for(self, file: WaitingFile) -> bool:
+        """Whether a file can be added to the current group."""
+        files = self.current.files
+        return not files or (not self.current.is_full and files[0].fits(file))
+
+    def start(self) -> None:
+        """Lets threads decode the current group. Later files are added to another group."""
+        group = self.current
+        if group.files:
+            group.wanted = group.files[0].reader.first
+            if group.wanted is not None:
+                group.reading = self._begin(group, group.wanted, None)
+            self.started.append(group)
+            self.current = SmallGroup()
+
+    def take(self) -> tuple[SmallGroup[T], pa.RecordBatch | None]:
+        """The group that was started first, and its wanted rows. The rows are None if a file cannot be decoded in this
+        way."""
+        group = self.started.popleft()
+        work = ScanMetrics()
+        arrays = [] if group.wanted is None else self._arrays(group.reading, work)
+        if arrays is None:
+            return group, None
+
+        def read(wanted: AtOnce, places: Sequence[int] | None) -> list[pa.Array] | None:
+            return self._arrays(self._begin(group, wanted, places), work)
+
+        try:
+            batch = group.files[0].reader.batch(group.wanted, arrays, group.files, read)
+        except OrcidxError:  # the caller reads the files one by one, so that the error names its file
+            batch = None
+        if batch is not None:
+            metrics = group.files[0].metrics
+            for one in group.files:
+                count_file(metrics, one.file.stripes, one.file.kind.facts.row_index_stride, is_out=False)
+            metrics.chunks_decompressed += work.chunks_decompressed
+            metrics.bytes_decompressed += work.bytes_decompressed
+        return group, batch
+
+    def drop(self) -> list[T]:
+        """Drops all files that were not taken, and returns their owners."""
+        self.close()
+        owners = [owner for group in (*self.started, self.current) for owner in group.owners]
+        self.started.clear()
+        self.current = SmallGroup()
+        return owners
+
+    def close(self) -> None:
+        """Waits for the threads."""
+        self._chains.close()
+
+    def _begin(self, group: SmallGroup[T], wanted: AtOnce, places: Sequence[int] | None) -> Reading | None:
+        columns = group.columns(wanted, places, self._parts)
+        if columns is None:
+            return None
+        self._lane = (self._lane + 1) % LANES
+        first = self._lane * self._width
+        begun = self._chains.add(range(first, first + len(columns)), [one.run for one in columns])
+        self._chains.start_early()
+        return Reading(wanted, columns, begun)
+
+    def _arrays(self, reading: Reading | None, work: ScanMetrics) -> list[pa.Array] | None:
+        if reading is None:
+            return None
+        self._chains.finish(reading.round)
+        errors = reading.round.errors
+        if errors:
+            raise errors.pop(min(errors)) or RuntimeError("a task did not run")
+        arrays: list[pa.Array] = []
+        for one in reading.columns:
+            found = one.result()
+            if found is None:
+                return None
+            arrays += found[0]
+            work.chunks_decompressed += found[1]
+            work.bytes_decompressed += found[2]
+        others = reading.wanted.recipe.others
+        return in_places(arrays, others) if others else arrays
