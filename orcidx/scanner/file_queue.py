@@ -153,9 +153,11 @@ def wanted_jobs(
     """Returns the jobs of the files that are not ruled out by their constants. If ``open_all`` is set, returns all
     jobs."""
     where = None if open_all else _bound(request)
+    without = where is not None and rules_out(where, {})  # the same for all files without constants
     for job in jobs:
         metrics.files += 1
-        if where is not None and rules_out(where, _constants(job, request)):
+        constants = _constants(job, request)
+        if where is not None and (rules_out(where, constants) if constants else without):
             metrics.files_skipped += 1
         else:
             yield job

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 
 import numpy as np
@@ -75,8 +75,12 @@ class SmallFilter:
 
     def may_rule_out(self, footer: StripeFooter, request: ScanRequest) -> bool:
         """Whether a bloom filter of the stripe might rule out its rows. Such a file must be opened."""
-        ids = [one for column in self.columns.predicate for one in column.ids]
-        return request.options.bloom_filters and any((one, kind) in footer.streams for one in ids for kind in BLOOMS)
+        return request.options.bloom_filters and any(place in footer.streams for place in self._blooms)
+
+    @cached_property
+    def _blooms(self) -> tuple[tuple[int, StreamKind], ...]:
+        """Where bloom filters of the predicate's columns would be."""
+        return tuple([(one, kind) for column in self.columns.predicate for one in column.ids for kind in BLOOMS])
 
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: HeldBytes, *, request: ScanRequest, metrics: ScanMetrics
@@ -115,8 +119,9 @@ class SmallFilter:
         asked, others = arrays[: len(self.columns.predicate)], arrays[len(self.columns.predicate) :]
         constants = [constant_column(files, rows, source) for source in self.constants.values()]
         mask = self.test([*asked, *constants], sum(rows))
-        each = np.add.reduceat(mask, [0, *accumulate(rows[:-1])], dtype=np.int64)
-        have = each > 0
+        ends = list(accumulate(rows))
+        each = [int(np.count_nonzero(mask[end - size : end])) for size, end in zip(rows, ends)]
+        have = np.array(each) > 0
         count = int(np.count_nonzero(have))
         self.most_match = 2 * count >= len(rows)
         among = None
@@ -126,7 +131,7 @@ class SmallFilter:
                 return None
             others, among = found, mask[np.repeat(have, rows)]
         kept = self.kept(asked, others, mask, among)
-        return self._batch(kept, partial(constant_column, files, each.tolist()))
+        return self._batch(kept, partial(constant_column, files, each))
 
     def _batch(self, kept: pa.RecordBatch | None, constant: Callable[[FieldSource], pa.Array]) -> pa.RecordBatch:
         """Makes the wanted columns of the decoded ones. ``kept``: None if no row matches. ``constant``: see
@@ -156,8 +161,8 @@ class SmallFilter:
         if count < rows:
             kept = KeptRows(mask, count)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
-            found = Survivors(0, rows, kept, picked(wanted, kept), count)
-            others = picked(others, kept if among is None else KeptRows(among, count))
+            found = Survivors(0, rows, kept, picked(wanted, kept, owned=True), count)
+            others = picked(others, kept if among is None else KeptRows(among, count), owned=True)
         return as_batch(self.columns, found, list(others), first_row=0)
 
 
