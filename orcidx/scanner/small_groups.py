@@ -124,7 +124,6 @@ class WaitingFile(NamedTuple):
     file: SmallFile
     footer: StripeFooter
     values: Mapping[str, Any]
-
     rows: int
 
     def fits(self, other: WaitingFile) -> bool:
