@@ -206,7 +206,7 @@ class FileQueue:
         self._request = request
         self._metrics = metrics
         self._jobs = JobsLeft(wanted_jobs(jobs, request, metrics, open_all=open_all))
-        self._smalls = SmallQueue(self._jobs, small, request, is_only=is_only)
+        self._smalls = SmallQueue(self._jobs, small, request, may_group=not (is_only or tails_alone))
         self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
         self._rows_left = None if request.where is not None else request.limit

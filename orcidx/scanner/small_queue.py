@@ -38,14 +38,14 @@ class JobsLeft:
 
 class SmallQueue:
     """Takes jobs as long as their files are small and need not be opened. The first file that must be opened is put
-    back. ``is_only``: whether there is only one job."""
+    back. ``may_group``: whether files may be decoded together."""
 
-    def __init__(self, jobs: JobsLeft, small: SmallFiles, request: ScanRequest, *, is_only: bool) -> None:
+    def __init__(self, jobs: JobsLeft, small: SmallFiles, request: ScanRequest, *, may_group: bool) -> None:
         self._jobs = jobs
         self._small = small
         self._use_threads = request.options.use_threads
         self._takes_all = request.wanted_as != "batches"
-        self._may_group = not is_only
+        self._may_group = may_group
         self._groups: SmallGroups[tuple[FileJob, SmallRows]] | None = None
         self._next: tuple[FileJob, SmallRows] | None = None
         """A file that was read, but does not belong to the current group."""
@@ -58,6 +58,9 @@ class SmallQueue:
         """Returns the rows of the next file, or of the next group of files. Returns None if the next file must be
         opened, and after the last file. ``together``: whether several files may be read before the first rows are
         returned."""
+        if not (together and self._may_group) and self._next is None and self._groups is None:
+            read = self._read(together=False)
+            return None if read is None else read[1]
         while True:
             groups = self._groups
             if groups is None or not groups.started:
