@@ -261,15 +261,16 @@ def test_all_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression:
             continue
         orcidx.write_table(tables[-1], paths[-1], compression=compression)
     table = pa.concat_tables(tables)
-    for rows in (1, 250, 1 << 16):
-        monkeypatch.setattr(small_groups, "GROUP_ROWS", rows)
-        for columns in (None, ["flag", "word"], ["much", "day", "bytes"]):
-            for options in ({}, {"calendar": "stored"}, {"strings": "view"}, {"utf8": "unchecked"}):
-                scan = orcidx.scan(paths, columns, **options)
-                found = scan.to_table()
-                found.validate(full=True)
-                assert found.equals(separately(monkeypatch, scan.to_table))
-        assert orcidx.scan(paths, timestamp_unit="us").to_table().equals(table)
+    for options in ({}, {"calendar": "stored"}, {"strings": "view"}, {"utf8": "unchecked"}):
+        scan = orcidx.scan(paths, **options)
+        expected = separately(monkeypatch, scan.to_table)
+        for rows in (1, 250, 1 << 16):
+            monkeypatch.setattr(small_groups, "GROUP_ROWS", rows)
+            found = scan.to_table()
+            found.validate(full=True)
+            assert found.equals(expected)
+    assert orcidx.scan(paths, ["much", "flag"]).to_table().equals(table.select(["much", "flag"]))
+    assert orcidx.scan(paths, timestamp_unit="us").to_table().equals(table)
 
 
 @pytest.mark.parametrize("where", [None, col("key") >= 0, (col("price") > 1) | col("flag").is_null()], ids=str)
@@ -301,14 +302,14 @@ def test_a_damaged_file_is_the_same_error_or_the_same_rows(
         return found
 
     different = 0
-    for at in sorted(rng.choice(len(sound), 100, replace=False).tolist()):
+    for at in sorted(rng.choice(len(sound), 60, replace=False).tolist()):
         Path(paths[4]).write_bytes(sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :])
         expected = separately(monkeypatch, outcomes)
         assert outcomes() == expected, at
         different += len(expected) > 1 + (where is not None)
         if different:
             assert expected[0].num_rows >= ROWS
-    assert different > 10
+    assert different > 6
 
 
 def test_files_of_another_schema_have_their_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,7 +461,7 @@ def test_files_in_directories_of_values(
             scan = orcidx.scan(folder, columns, where, schema=wanted, file_path="path")
             expected = separately(monkeypatch, scan.to_table)
             count = separately(monkeypatch, scan.count_rows)
-            for rows in (150, 1000, 1 << 16):
+            for rows in (150, 1 << 16):
                 monkeypatch.setattr(small_groups, "GROUP_ROWS", rows)
                 opened.clear()
                 found = scan.to_table()
