@@ -187,11 +187,12 @@ def test_top_rows_are_the_first(case: Case, data: st.DataObject) -> None:
         assert set(found) == set(candidates)
         return
     wanted = first_values(values, k, candidates=candidates, **order)
-    key = [(value is None, str(value), math.copysign(1, value) if isinstance(value, float) else 0) for value in wanted]
-    got = [values[row] for row in found]
-    assert sorted(key) == sorted(
-        (value is None, str(value), math.copysign(1, value) if isinstance(value, float) else 0) for value in got
-    )
+
+    def key(value: Any) -> tuple[bool, str, float]:
+        signed = isinstance(value, float) and not math.isnan(value)  # NaNs with different signs are equal
+        return value is None, str(value), math.copysign(1, value) if signed else 0
+
+    assert sorted(map(key, wanted)) == sorted(key(values[row]) for row in found)
     assert all(any(values[row] is v or str(values[row]) == str(v) for v in wanted) for row in loose) or not k
 
 
