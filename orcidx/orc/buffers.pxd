@@ -9,12 +9,6 @@ cdef enum:
 # These functions work on memory whose size the caller has checked. `bits` is the bitmap of `n` rows, of which `count`
 # are valid, or NULL if all rows are valid.
 
-# `out[i] = parent[i] and the next bit of dense`, for n rows. `dense` has `limit` bits. Returns the number of set bits.
-cdef int64_t nest_words(const uint8_t* dense, int64_t limit, const uint8_t* parent, int64_t n,
-                        uint8_t* out) noexcept nogil
-# Moves the `count` dense values at the start of `values` to the positions of the set bits. All other positions become
-# 0.
-cdef void spread_values(uint8_t* values, int width, const uint8_t* bits, int64_t n, int64_t count) noexcept nogil
 # Writes the offsets of rows `start` to `n`, and after them the last offset. The first offset is `total`. `block` has
 # room for `LENGTHS + 1` lengths. `is_read`: whether `block` already contains the lengths of the first block. Returns
 # the last offset. If it would exceed 2**31 - 1, stops and returns the offset that exceeds it.

@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from orcidx.orc.buffers cimport (
-    LENGTHS, SPARE, copy_selected, fill_indexes, find_lengths, nest_words, place_all, place_entries, spread_values,
+    LENGTHS, SPARE, copy_selected, fill_indexes, find_lengths, place_all, place_entries,
 )
 from orcidx.orc.byte_rle cimport copy_bits, read_text_bytes
 from orcidx.orc.column_streams cimport (
@@ -19,6 +19,7 @@ from orcidx.orc.column_streams cimport (
 )
 from orcidx.orc.decimals cimport NARROW, read_all, read_all_short
 from orcidx.orc.int_rle cimport read_far, restart_numbers
+from orcidx.orc.nulls cimport nest_words, spread_values
 from orcidx.orc.streaming_store cimport STREAMING_BYTES
 from orcidx.orc.timestamps cimport fill_days
 from orcidx.orc.window cimport Window

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, OrcidxError, Unsupported
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers
+from orcidx.orc import nulls
 from orcidx.orc.byte_rle import BooleanRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
@@ -337,7 +337,7 @@ class ColumnReader:
         if parent is None or parent.bits is None:
             return Present(n, count, bits)
         nested, out = self.allocate(bitmap_size(n))
-        buffers.nest_bits(view, parent.view, n, out)
+        nulls.nest_bits(view, parent.view, n, out)
         return Present(n, count, nested)
 
 
@@ -348,7 +348,7 @@ def tested(reader: ColumnReader, present: Present, test: Callable[[memoryview], 
     if present.count:
         test(found[: present.count])
     if present.view is not None:
-        buffers.spread(found, 1, present.view, present.rows, present.count)
+        nulls.spread(found, 1, present.view, present.rows, present.count)
     return pa.Array.from_buffers(pa.uint8(), present.rows, [None, buffer])
 
 
@@ -380,9 +380,8 @@ class Fixed(ColumnReader):
         if present.count:
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)
         if present.bits is not None:
-            buffers.spread(view, self.width, present.view, present.rows, present.count)
-        nulls = present.rows - present.count
-        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], nulls)
+            nulls.spread(view, self.width, present.view, present.rows, present.count)
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
 
 
 class KeepsWhileDecoding(Fixed):

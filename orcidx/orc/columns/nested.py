@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers
+from orcidx.orc import buffers, nulls
 from orcidx.orc.byte_rle import BooleanRle, ByteRle
 from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate, bitmap_size
 from orcidx.orc.int_rle import IntRle
@@ -185,7 +185,7 @@ class Unions(ColumnReader):
         tags = self._read_tags(present.count)
         np.frombuffer(view, np.uint8)[: present.count] = tags
         if present.bits is not None:
-            buffers.spread(view, 1, present.view, present.rows, present.count)
+            nulls.spread(view, 1, present.view, present.rows, present.count)
         spread = np.frombuffer(view, np.uint8, present.rows)
         valid = present.mask
         children = []

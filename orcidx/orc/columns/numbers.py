@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers, decimals, kept_decimals, tested_values
+from orcidx.orc import decimals, kept_decimals, nulls, tested_values
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import (
     ColumnReader,
@@ -131,7 +131,7 @@ class Booleans(ColumnReader):
             self._data.read_bits(view, 0, present.count)
         if present.bits is not None:
             buffer, out = self.allocate(bitmap_size(present.rows))
-            buffers.nest_bits(view, present.view, present.rows, out)
+            nulls.nest_bits(view, present.view, present.rows, out)
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
 
 

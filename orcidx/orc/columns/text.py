@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers
+from orcidx.orc import buffers, nulls
 from orcidx.orc.buffers import SPARE_BYTES
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.columns import base
@@ -378,7 +378,7 @@ class DictionaryStrings(Strings):
         buffer, out = self.allocate(present.rows * VIEW_BYTES)
         buffers.read_views(self._data, present.count, memoryview(views).cast("B"), out)
         if present.bits is not None:
-            buffers.spread(out, VIEW_BYTES, present.view, present.rows, present.count)
+            nulls.spread(out, VIEW_BYTES, present.view, present.rows, present.count)
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer, *content], present.nulls)
 
     def _gathered(self, indexes: memoryview, count: int, total: int) -> pa.Buffer:
@@ -411,6 +411,6 @@ class DictionaryStrings(Strings):
         buffer, view = self.allocate(present.rows * 4)
         buffers.read_indexes(self._data, present.count, len(entries), view.cast("i"))
         if present.bits is not None:
-            buffers.spread(view, 4, present.view, present.rows, present.count)
+            nulls.spread(view, 4, present.view, present.rows, present.count)
         picked = pa.Array.from_buffers(pa.int32(), present.rows, [present.bits, buffer], present.nulls)
         return pa.DictionaryArray.from_arrays(picked, entries, safe=False)

@@ -1,0 +1,6 @@
+from typing import Any
+
+Buffer = Any
+
+def nest_bits(dense: Buffer, parent: Buffer, n: int, out: Buffer) -> int: ...
+def spread(values: Buffer, width: int, valid: Buffer, n: int, count: int) -> None: ...
