@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.byte_rle cimport BooleanRle
 from orcidx.orc.footers cimport StreamTable
@@ -20,6 +20,7 @@ cdef struct StoredPart:
     int64_t first_row           # the number of rows of earlier stripes
     int64_t count               # the number of valid rows
     int64_t entries             # the number of entries of its dictionary; a large number may be negative here
+    int32_t shortest, longest   # the lengths of its shortest and longest entry
     int64_t first_entry         # where the offsets of its entries are in the memory for all dictionaries
     uint64_t encoding
     bint has_present

@@ -63,7 +63,7 @@ cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
 
 cdef class ColumnStreams:
     """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. For ``piece`` and the form
-    of the streams see ``read_stripes``."""
+    of the streams see ``begin_stripes``."""
 
     def __cinit__(self, stripes, codec, block_size, int64_t piece):
         cdef const uint8_t[::1] view
@@ -145,10 +145,11 @@ cdef class ColumnStreams:
         return 0
 
     cdef int aim(self, StoredPart* part, int place) except -1 nogil:
-        cdef const uint8_t* stored = part.stored + part.offsets[place]
+        cdef const uint8_t* stored
         cdef int64_t length = part.lengths[place], readable = part.size - part.offsets[place]
         if not self.in_memory:
             return self.open(part, place)
+        stored = part.stored + part.offsets[place] if length else part.stored
         if place == AT_PRESENT:
             aim_window(self.present.window, stored, length, readable)
         elif place == AT_DATA:

@@ -2,7 +2,6 @@ from typing import Any
 
 import pyarrow as pa
 
-MOST_TEXT: int
 PLAIN_ROWS: int
 
 class Allowance:

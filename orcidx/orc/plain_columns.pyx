@@ -33,14 +33,14 @@ from orcidx.orc.column_streams import Unusual
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.streaming_store import integers_use_streaming
 
-__all__ = ["MOST_TEXT", "PLAIN_ROWS", "Allowance"]
+__all__ = ["PLAIN_ROWS", "Allowance", "PlainColumns"]
 
 cdef extern from "Python.h":
     int PyBUF_WRITE
 
 PLAIN_ROWS = 1 << 16
-MOST_TEXT = 1 << 22
-cdef int64_t MANY_ROWS = PLAIN_ROWS, LONG_TEXT = MOST_TEXT, MOST_OFFSET = 2147483647
+cdef int64_t MANY_ROWS = PLAIN_ROWS, MOST_OFFSET = 2147483647
+cdef int64_t LONG_TEXT = 1 << 22     # the most bytes of the texts of a column in one stripe
 cdef int64_t UNCOUNTED = 1 << 20     # bytes of the texts of a column that are counted only when its array is made
 cdef bint STREAMING = integers_use_streaming()
 cdef int32_t FIRST_GREGORIAN = GREGORIAN_START
@@ -382,15 +382,18 @@ cdef int64_t place_codes(PlainColumns self, StoredPart* part, int32_t* offsets, 
     # Reads the dictionary's offsets and the indexes of a part. Returns the last offset of its texts.
     cdef int32_t* entries = <int32_t*> self.entries.data + part.first_entry
     cdef int32_t* indexes = <int32_t*> self.indexes.data + part.first_row
-    cdef int32_t shortest = 0, longest = 0
     if place_all(self.streams.lengths, NULL, 0, part.entries, 0, entries, block, False) > LONG_TEXT:
         unusual()
     self.streams.aim(part, AT_DATA)
     restart_numbers(self.streams.numbers, 2 if part.encoding >= DIRECT_V2 else 1, False)
     fill_indexes(self.streams.numbers, part.count, part.entries, indexes)
-    find_lengths(entries, part.entries, &shortest, &longest)
-    return place_entries(indexes, entries, self.valid, part.rows, before, shortest if shortest == longest else -1,
-                         offsets)
+    find_lengths(entries, part.entries, &part.shortest, &part.longest)
+    return place_entries(indexes, entries, self.valid, part.rows, before, length_of_all(part), offsets)
+
+
+cdef int64_t length_of_all(StoredPart* part) noexcept nogil:
+    # The length of the entries if all have the same length, otherwise -1.
+    return part.shortest if part.shortest == part.longest else -1
 
 
 cdef int read_texts(PlainColumns self, Column* wanted) except -1 nogil:
@@ -415,7 +418,6 @@ cdef int read_entries(PlainColumns self, StoredPart* part, uint8_t* to, int64_t 
     # Reads the entries of a dictionary, and copies the entries that the rows of the part select.
     cdef int32_t* entries = <int32_t*> self.entries.data + part.first_entry
     cdef int32_t* indexes = <int32_t*> self.indexes.data + part.first_row
-    cdef int32_t shortest = 0, longest = 0
     cdef int64_t stored = entries[part.entries]
     cdef uint64_t seen = 0
     reserve(&self.blob, stored + SPARE)
@@ -423,9 +425,7 @@ cdef int read_entries(PlainColumns self, StoredPart* part, uint8_t* to, int64_t 
     read_text_bytes(self.streams.dictionary, self.blob.data, stored, &seen)
     if self.checked and seen & NOT_ASCII:
         check_entries(entries, part.entries, self.blob.data)
-    find_lengths(entries, part.entries, &shortest, &longest)
-    if copy_selected(indexes, part.count, entries, self.blob.data, size, to,
-                     shortest if shortest == longest else -1, longest) != size:
+    if copy_selected(indexes, part.count, entries, self.blob.data, size, to, length_of_all(part), part.longest) != size:
         unusual()
     return 0
 

@@ -35,9 +35,5 @@ def read_stripes(
     stripes: Sequence[tuple[tuple[int, bytes | memoryview] | LocalFile, StripeFooter, int]],
     codec: Codec | None,
     block_size: int,
-    *,
-    allowance: Allowance,
-    shifted: bool,
-    decimal64: bool,
-    piece: int = 0,
+    **options: Any,
 ) -> tuple[list[pa.Array[Any]], int, int] | None: ...

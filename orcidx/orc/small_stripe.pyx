@@ -122,8 +122,8 @@ def recipe_of(columns, types, roundings, *, bint checked):
 def begin_stripes(Recipe recipe not None, stripes, codec, block_size, *, Allowance allowance not None, bint shifted,
                   bint decimal64, int64_t piece=0):
     """Returns an object that decodes all rows of each plain column. Its method ``run`` decodes, mostly without the GIL.
-    Then ``result`` returns the Arrow arrays, and the number of chunks and bytes that were decompressed. Both functions
-    return None if column readers are needed.
+    Then its method ``result`` returns the Arrow arrays, and the number of chunks and bytes that were decompressed. This
+    function and ``result`` return None if column readers are needed.
 
     ``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes, given
     as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. ``shifted``: dates

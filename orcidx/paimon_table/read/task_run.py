@@ -174,9 +174,8 @@ class WaitingFiles:
                 batches = None if batch is None else runs[0].finished(batch)
             except OrcidxError:
                 batches = None
-            if (
-                batches is None
-            ):  # each file is read alone, so that earlier rows are returned, and an error names its file
+            if batches is None:
+                # Each file is read alone, so that the rows of earlier files are returned, and an error names its file.
                 try:
                     for run in runs:
                         yield from run.batches()
