@@ -381,7 +381,8 @@ class Fixed(ColumnReader):
             self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)
         if present.bits is not None:
             nulls.spread(view, self.width, present.view, present.rows, present.count)
-        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
+        without = present.rows - present.count  # as ``present.nulls``, but without a call
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], without)
 
 
 class KeepsWhileDecoding(Fixed):
