@@ -10,6 +10,7 @@ from libc.string cimport memcpy
 
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.nulls cimport bit_at, bits_of, load_word, ones_between
+from orcidx.predicate.compares cimport mark_int32
 
 from orcidx.errors import CorruptFile
 
@@ -210,6 +211,50 @@ def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views 
             for i in range(step):
                 memcpy(target + (done + i) * VIEW, source + <int64_t> codes[i] * VIEW, VIEW)
             done += step
+
+
+def read_marks(IntRle indexes not None, const uint8_t[::1] marks not None, uint8_t[::1] out not None):
+    """Reads a dictionary index for each byte of ``out``, and writes the byte of that dictionary entry there. ``marks``
+    has a byte for each entry. Raises ``CorruptFile`` if an index has no entry."""
+    cdef int32_t codes[LENGTHS]
+    cdef int64_t step, done = 0, count = out.shape[0], size = marks.shape[0]
+    cdef int64_t first, last
+    cdef bint is_range
+    cdef const uint8_t* of_entries
+    cdef uint8_t* target
+    if size > MOST_BYTES:
+        raise ValueError("a dictionary has too many entries")
+    if count == 0:
+        return
+    of_entries, target = &marks[0] if size else NULL, &out[0]
+    with nogil:
+        first = last = 0
+        while first < size and not of_entries[first]:
+            first += 1
+        last = first
+        while last < size and of_entries[last] == 1:
+            last += 1
+        step = last
+        while step < size and not of_entries[step]:
+            step += 1
+        is_range = step == size             # all other entries have 0, so two comparisons are enough
+        indexes.largest = 0                 # see read_indexes
+        while done < count:
+            step = min(count - done, <int64_t> LENGTHS)
+            indexes.read_int32(codes, step)
+            if indexes.largest >= <uint64_t> size or outside(codes, step, <uint32_t> size):
+                fail_index(indexes, codes, step, size)
+            if is_range:
+                mark_int32(codes, step, <int32_t> first, <int32_t> (last - 1), target + done)
+            else:
+                mark_entries(codes, step, of_entries, target + done)
+            done += step
+
+
+cdef void mark_entries(const int32_t* codes, int64_t n, const uint8_t* marks, uint8_t* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = marks[codes[i]]
 
 
 def length_range(const int32_t[::1] entries not None):

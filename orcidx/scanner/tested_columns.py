@@ -3,8 +3,9 @@
 This is possible if a column is not returned, and if each part of the predicate that uses the column must be TRUE.
 Integers, dates and decimals of 64 bits are tested for ranges. Strings that are stored without a dictionary are tested
 for equality with a few literals. Such a column may also be returned, because each matching row has one of the literals.
-A block of values is decoded, and tested while it is in the processor's cache. So the
-values are neither written to memory nor read again (decision 0148).
+Strings with a dictionary are tested by any condition on this column alone: each entry is tested once, and each row has
+the result of its entry. A block of values is decoded, and tested while it is in the processor's cache. So the values
+are neither written to memory nor read again (decision 0148).
 
 Some tests set ``ENABLED`` to False. The predicate is then evaluated on arrays, with the same results.
 """
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +23,11 @@ import pyarrow as pa
 
 from orcidx.orc.column_readers import ColumnReader
 from orcidx.orc.columns.base import Fixed
-from orcidx.orc.columns.text import DirectStrings
+from orcidx.orc.columns.text import DictionaryStrings, DirectStrings
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.tested_strings import LONGEST_LITERAL, MOST_LITERALS
 from orcidx.predicate.binding import BoundPredicate
-from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves
+from orcidx.predicate.fold import conjuncts, is_read_by_pyarrow, leaves, parts
 from orcidx.predicate.literals import equal_bytes, stored_range
 from orcidx.predicate.nodes import BoundLeaf, Domain, Op, all_of
 from orcidx.scanner.coded_strings import entries_of
@@ -102,36 +104,66 @@ def tested_columns(
     if not ENABLED or where is None:
         return None
     is_left_out = is_read_by_pyarrow(where.root)
-    found: dict[str, list[BoundLeaf]] = {}
-    others: set[str] = set()
-    for part in conjuncts(where.root):
-        if isinstance(part, BoundLeaf) and part.op in _RANGES and not part.negated and len(part.path) == 1:
-            found.setdefault(part.path[0], []).append(part)
-        else:
-            others.update(leaf.path[0] for leaf in leaves(part))
+    tests, others = _tests_of_columns(where)
     places: set[int] = set()
     literals: dict[int, pa.Array] = {}
     for place, name in enumerate(names):
-        reader = group.readers[place]
-        if name not in found or name in others or is_left_out(name):
+        reader, mine = group.readers[place], tests.get(name)
+        if mine is None or name in others or is_left_out(name):
             continue
         if returned[place] and not (tests_all and isinstance(reader, DirectStrings)):
             continue
-        if isinstance(reader, DirectStrings):
-            texts = _literals_of(reader, found[name])
+        if isinstance(reader, DictionaryStrings):
+            if not pa.types.is_dictionary(reader.arrow_type):
+                continue
+            one = BoundPredicate(all_of(*mine), ((name,),), where.schema)
+            reader.entry_test = partial(_entries_that_pass, name, one)
+        elif not _are_ranges(mine):
+            continue
+        elif isinstance(reader, DirectStrings):
+            texts = _literals_of(reader, mine)
             if texts is None:
                 continue
             reader.wanted, literals[place] = tuple(texts.cast(pa.binary()).to_pylist()), texts
-        elif not _tests_range(reader, found[name]):
+        elif not _tests_range(reader, mine):
             continue
         places.add(place)
     if not places:
         return None
+    done = {id(test) for place in places for test in tests[names[place]]}
+    rest = [part for part in conjuncts(where.root) if id(part) not in done]
     tested = {(names[place],) for place in places}
-    rest = [part for part in conjuncts(where.root) if not (isinstance(part, BoundLeaf) and part.path in tested)]
     columns = tuple(path for path in where.columns if path not in tested)
     left = BoundPredicate(all_of(*rest), columns, where.schema) if rest else None
     return TestedColumns(frozenset(places), left, literals)
+
+
+def _tests_of_columns(where: BoundPredicate) -> tuple[dict[str, list[Any]], set[str]]:
+    """The parts of the predicate that must all be TRUE. For each column, those that use only this column, and are never
+    TRUE for a null. Also returns the names of the columns in the other parts."""
+    found: dict[str, list[Any]] = {}
+    others: set[str] = set()
+    for part in conjuncts(where.root):
+        names = {leaf.path[0] for leaf in leaves(part)}
+        if len(names) == 1 and all(map(_is_false_for_nulls, parts(part))):
+            found.setdefault(names.pop(), []).append(part)
+        else:
+            others |= names
+    return found, others
+
+
+def _is_false_for_nulls(part: object) -> bool:
+    """Whether a part is a test of a whole column that is never TRUE for a null."""
+    return isinstance(part, BoundLeaf) and len(part.path) == 1 and part.op not in (Op.IS_NULL, Op.EQ_NULL_SAFE)
+
+
+def _are_ranges(tests: Sequence[Any]) -> TypeGuard[Sequence[BoundLeaf]]:
+    return all(isinstance(test, BoundLeaf) and test.op in _RANGES and not test.negated for test in tests)
+
+
+def _entries_that_pass(name: str, test: BoundPredicate, entries: pa.Array) -> Bools:
+    """For each entry of a dictionary, whether the test is TRUE."""
+    return test.evaluate(pa.RecordBatch.from_arrays([entries], names=[name]))
 
 
 def _tests_range(reader: ColumnReader, parts: Sequence[BoundLeaf]) -> bool:

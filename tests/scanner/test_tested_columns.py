@@ -42,6 +42,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
             "wide": cents.cast(pa.decimal128(30, 2)),
             "real": numbers / 3,
             "word": [f"w{number % 7}" for number in numbers],
+            "label": [f"label number {number % 7}" for number in numbers],
+            "kind": pa.array([f"kind number {number % 5}" for number in numbers], mask=nulls),
             "text": [f"t{row % 3000}" for row in range(ROWS)],
             "gaps": pa.array([f"t{row}".encode() for row in range(ROWS)], pa.binary(), mask=nulls),
             "id": np.arange(ROWS),
@@ -87,6 +89,20 @@ def names_of_tested(path: str, monkeypatch: pytest.MonkeyPatch, columns: list[st
         (["id"], "int IN (5) AND NOT long > 3", {"int"}),
         (["id"], "int <> 5 AND long IS NOT NULL", set()),
         (["id"], "short < 5 AND wide < 5 AND real < 5 AND word < 'w3'", set()),
+        (["id", "label"], "label < 'label number 3'", set()),  # ``label`` is returned, so it needs its strings
+        (["id"], "label < 'label number 3' AND NOT label = 'label number 1' AND kind LIKE '%2'", {"label", "kind"}),
+        (
+            ["id"],
+            "(label = 'label number 3' OR label LIKE 'label number 1%') AND kind NOT IN ('kind number 1')",
+            {"label", "kind"},
+        ),
+        (["id"], "(label = 'label number 3' OR label IS NULL) AND int < 5", {"int"}),
+        (
+            ["id"],
+            "label = 'label number 3' AND (label > 'l' OR kind = 'kind number 1') AND kind < 'kind number 4'",
+            set(),
+        ),
+        (["id"], "upper(kind) = 'KIND NUMBER 1' AND label = 'label number 1'", {"label"}),
         (["id"], "int + 1 < 5 AND long < 5", {"long"}),  # pyarrow evaluates ``int + 1 < 5``, from arrays
         (["id"], "int + 1 < 5 AND long < 5 AND int < 3", {"long"}),
         (["id"], "int + 1 < 5 OR long < 5", set()),
@@ -126,6 +142,16 @@ CONDITIONS = [
     "cents < 1e30",
     "long = 3 AND long = 4",
     "long >= 0 AND (word = 'w3' OR real < 0)",
+    "label = 'label number 3'",
+    "label <> 'label number 3' AND kind <> 'kind number 0'",
+    "label IN ('label number 0', 'label number 3') AND (kind = 'kind number 1' OR kind > 'kind number 3')",
+    "NOT kind BETWEEN 'kind number 1' AND 'kind number 3' AND long < 50",
+    "kind LIKE '%2' AND label NOT LIKE 'l%5'",
+    "kind = 'absent'",
+    "kind IS NULL AND label < 'label number 4'",
+    "(kind IS NULL OR kind = 'kind number 2') AND label < 'label number 4'",
+    "kind >= 'ki' AND kind < 'kj'",
+    "kind NOT IN ('kind number 1', NULL)",
     "text = 't12'",
     "text = 'tall' AND long < 50",
     "text IN ('t12', 't130', 't2999', '') AND text IN ('t2999', 't12')",
@@ -191,9 +217,28 @@ def test_a_damaged_string_equals_no_literal(tmp_path: Path, monkeypatch: pytest.
                 file.scan(where=col("text") == b"a\xff00777").to_table()
 
 
+@pytest.mark.parametrize("char", ["stored", "trimmed", "padded"])
+def test_entries_are_tested_in_the_form_of_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, char: Any
+) -> None:
+    path = str(tmp_path / "char.orc")
+    words = [None if row % 11 == 0 else ["a", "b ", "c  ", "bcd"][row % 4] for row in range(ROWS)]
+    options: dict[str, Any] = {"types": {"word": "char(3)"}, "dictionary_key_size_threshold": 1.0}
+    orcidx.write_table(pa.table({"id": range(ROWS), "word": words}), path, row_index_stride=1000, **options)
+    for where in ("word = 'b'", "word > 'a'", "word LIKE 'b%'", "word IN ('a  ', 'c')", "word <> 'a'"):
+        with orcidx.open(path, char=char) as file:
+            assert names_of_tested(path, monkeypatch, ["id"], where) == {"word"}
+            scan = file.scan(["id"], where)
+            found = scan.to_table()
+            monkeypatch.setattr(tested_columns, "ENABLED", False)
+            assert found.equals(scan.to_table()), where
+            monkeypatch.setattr(tested_columns, "ENABLED", True)
+            assert scan.count_rows() == found.num_rows > 0
+
+
 def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a scan only tests a column of numbers, its largest buffer has one byte for each row. An array of the numbers
-    would need eight bytes for each row."""
+    """If a scan only tests a column of numbers, or of strings with a dictionary, its largest buffer has one byte for
+    each row. An array of the numbers would need eight bytes for each row, and of the dictionary's indexes four."""
     sizes: list[int] = []
     allocate = base.allocate
 
@@ -204,5 +249,6 @@ def test_no_array_of_a_tested_column_is_made(path: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(base.ColumnReader, "allocate", noted)
     with orcidx.open(path) as file:
         assert file.scan(where="long BETWEEN -50 AND 50", batch_size=ROWS).count_rows() > 1000
+        assert file.scan(where="label < 'label number 3'", batch_size=ROWS).count_rows() > 1000
     assert sizes
     assert max(sizes) <= ROWS

@@ -37,6 +37,9 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["VIEW_BYTES", "DictionaryStrings", "DirectStrings"]
 
+EntryTest = Callable[[pa.Array], npt.NDArray[np.bool_]]
+"""Tests each entry of a dictionary."""
+
 FIRST_PIECE_BYTES = 32 << 20
 """The most bytes that are allocated merely because a LENGTH stream requires them. More bytes are allocated only after
 this many bytes have been read."""
@@ -274,7 +277,12 @@ class DirectStrings(Strings):
 
 
 class DictionaryStrings(Strings):
-    """STRING, CHAR and VARCHAR in dictionary form: indexes of entries. The entries are decoded once for each stripe."""
+    """STRING, CHAR and VARCHAR in dictionary form: indexes of entries. The entries are decoded once for each stripe.
+
+    ``entry_test``: returns which entries pass a test, or None. If it is set, reads return a byte for each row instead
+    of its string. The byte is 1 if the row's entry passes, and 0 for any other row and for a null row."""
+
+    entry_test: EntryTest | None = None
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -287,6 +295,7 @@ class DictionaryStrings(Strings):
         self._uniform = -1
         self._begun = False
         self._views: tuple[pa.Buffer, list[pa.Buffer]] | None = None
+        self._marks: npt.NDArray[np.uint8] | None = None
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._data.seek(mine)
@@ -355,6 +364,10 @@ class DictionaryStrings(Strings):
 
     def _read_values(self, present: Present) -> pa.Array:
         array, entries, _ = self._dictionary()
+        if self.entry_test is not None:
+            if self._marks is None:
+                self._marks = self.entry_test(array).view(np.uint8)
+            return tested(self, present, partial(buffers.read_marks, self._data, self._marks))
         if pa.types.is_dictionary(self.arrow_type):
             return self._indexed(present, array)
         if self.arrow_type == pa.string_view():
