@@ -55,6 +55,7 @@ macros += [("ORCIDX_HALVES", "1")] if switch("ORCIDX_HALVES") else []
 
 PLAIN = """
     _cython orc.column_streams orc.native_codec orc.plain_columns orc.small_stripe orc.spans orc.stream_sources
+    orc.tail_reads
     orc_writer.columns orc_writer.compressors
     scanner.chains storage.cache storage.local_file storage.read_metrics threads.tasks threads.waiting
 """

@@ -9,9 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orcidx
+import pytest
 
-__all__ = ["check_calls", "python_calls"]
+import orcidx
+from orcidx.orc.tail_reads import TailPattern, TailReads
+from orcidx.scanner import reads_ahead
+from orcidx.scanner import small_reads as reads
+
+__all__ = ["check_calls", "python_calls", "small_reads"]
 
 
 def _profiled(call: Callable[[], Any], note: Callable[[Any], None]) -> None:
@@ -68,3 +73,17 @@ def check_calls(call: Callable[[], Any], *, most: int, modules: int) -> None:
     through = {name.partition(":")[0] for name in found}
     assert found.total() <= most, f"{found.total()} calls, of at most {most}: {dict(sorted(found.items()))}"
     assert len(through) <= modules, f"{len(through)} modules, of at most {modules}: {sorted(through)}"
+
+
+def small_reads(monkeypatch: pytest.MonkeyPatch, *, fail: bool = False) -> list[str]:
+    """Returns a list of the paths of small files that are read, in the order of their reads. ``fail``: whether no file
+    can be read."""
+    paths: list[str] = []
+
+    def read(found: list[str], pattern: TailPattern | None, **sizes: int) -> TailReads:
+        paths.extend(found)
+        return TailReads([] if fail else found, pattern, **sizes)
+
+    for module in (reads, reads_ahead):
+        monkeypatch.setattr(module, "TailReads", read)
+    return paths

@@ -41,6 +41,15 @@ cdef struct Memory:
     int64_t size
 
 
+cdef class StoredStripes:
+    cdef StoredPart* parts      # of each stripe, without the streams of a column
+    cdef Py_ssize_t count       # the number of stripes
+    cdef int64_t rows, longest  # the rows of all stripes, and of the longest stripe
+    cdef list footers, held, views
+    cdef LocalFile file         # None if all bytes are in memory
+    cdef bint has_null_rows     # whether whole rows may be null
+
+
 cdef class ColumnStreams:
     cdef BooleanRle present
     cdef Window data            # the next two decode its bytes
@@ -49,11 +58,8 @@ cdef class ColumnStreams:
     cdef IntRle lengths
     cdef Window dictionary
     cdef IntRle scales
-    cdef StoredPart* stripes    # without the streams of a column
-    cdef Py_ssize_t count       # the number of stripes
-    cdef int64_t rows, longest  # the rows of all stripes, and of the longest stripe
-    cdef list footers, held, views
-    cdef LocalFile file         # None if all bytes are in memory
+    cdef StoredStripes stripes
+    cdef list held              # the bytes of each stripe; of a file only those of the current column
     cdef int64_t piece
     cdef bint in_memory
     cdef Memory room            # the bytes of the current column of a file

@@ -15,7 +15,7 @@ from orcidx.storage.local_file cimport LocalFile
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.stream_sources import FileStream, HeldStream
 
-__all__ = ["Unusual"]
+__all__ = ["StoredStripes", "Unusual"]
 
 cdef extern from "Python.h":
     int PyBUF_WRITE
@@ -61,35 +61,50 @@ cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
     return found
 
 
-cdef class ColumnStreams:
-    """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. For ``piece`` and the form
-    of the streams see ``begin_stripes``."""
+cdef class StoredStripes:
+    """The streams of some stripes. ``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of
+    rows. The streams are bytes, given as (offset in the file, bytes). The streams of a single stripe may also be a
+    ``LocalFile``."""
 
-    def __cinit__(self, stripes, codec, block_size, int64_t piece):
+    def __cinit__(self, stripes):
         cdef const uint8_t[::1] view
         cdef StoredPart* part
         cdef int64_t rows
-        self.stripes = <StoredPart*> calloc(len(stripes), sizeof(StoredPart))
-        if self.stripes == NULL:
+        self.parts = <StoredPart*> calloc(len(stripes) or 1, sizeof(StoredPart))
+        if self.parts == NULL:
             raise MemoryError
         self.footers, self.held, self.views = [], [], []
         for source, footer, rows in stripes:
-            part = &self.stripes[self.count]
+            part = &self.parts[self.count]
             part.number, part.rows, part.first_row = self.count, rows, self.rows
             if isinstance(source, LocalFile):
-                self.file, self.piece = source, piece
+                self.file = source
             else:
                 part.first, data = source
                 view = data
                 self.held.append(data)
                 self.views.append(view)     # the memory stays as it is until all columns are decoded
                 part.stored, part.size = &view[0] if view.shape[0] else NULL, view.shape[0]
-            if (<StreamTable?> footer.streams).find(0, KINDS[AT_PRESENT]) >= 0:     # whole rows may be null
-                raise Unusual
+            self.has_null_rows |= (<StreamTable?> footer.streams).find(0, KINDS[AT_PRESENT]) >= 0
             self.footers.append((footer.streams, footer.encodings.table))
             self.count += 1
             self.rows += rows
             self.longest = max(self.longest, rows)
+
+    def __dealloc__(self):
+        free(self.parts)
+
+    def __len__(self):
+        return self.count
+
+
+cdef class ColumnStreams:
+    """For ``piece`` and the form of the streams see ``begin_stripes``."""
+
+    def __cinit__(self, StoredStripes stripes not None, codec, block_size, int64_t piece):
+        self.stripes, self.held = stripes, stripes.held
+        if stripes.file is not None:
+            self.piece = piece
         nothing = HeldStream(memoryview(b""), 0, 0)
         self.present = BooleanRle(Window(nothing, codec, block_size, name="PRESENT"))
         self.data = Window(nothing, codec, block_size, name="DATA")
@@ -102,7 +117,6 @@ cdef class ColumnStreams:
         self.in_memory = self.piece == 0 and (codec is None or self.data.native is not None)
 
     def __dealloc__(self):
-        free(self.stripes)
         free(self.room.data)
 
     cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1:
@@ -110,11 +124,11 @@ cdef class ColumnStreams:
         cdef EncodingTable encodings
         cdef Stretch stretch
         cdef Py_ssize_t number
-        memcpy(parts, self.stripes, self.count * sizeof(StoredPart))
-        for number, (streams, encodings) in enumerate(self.footers):
+        memcpy(parts, self.stripes.parts, self.stripes.count * sizeof(StoredPart))
+        for number, (streams, encodings) in enumerate(self.stripes.footers):
             parts[number].encoding = encodings.rows[column].kind
             parts[number].entries = <int64_t> encodings.rows[column].dictionary_size
-            if self.file is not None and self.piece == 0:
+            if self.stripes.file is not None and self.piece == 0:
                 stretch = stretch_of(streams, column)
                 parts[number].first, parts[number].size = stretch.start, stretch.stop - stretch.start
             self.find(&parts[number], streams, column)
@@ -138,7 +152,7 @@ cdef class ColumnStreams:
     cdef int bring(self, StoredPart* part) except -1 with gil:
         if part.size > self.room.size:
             reserve(&self.room, 2 * part.size)
-        if part.size and not self.file.fill(self.room.data, part.size, part.first):
+        if part.size and not self.stripes.file.fill(self.room.data, part.size, part.first):
             raise Unusual
         self.held = [PyMemoryView_FromMemory(<char*> self.room.data, part.size, PyBUF_WRITE)]
         part.stored = self.room.data
@@ -165,7 +179,7 @@ cdef class ColumnStreams:
     cdef int open(self, StoredPart* part, int place) except -1 with gil:
         cdef int64_t offset = part.offsets[place], length = part.lengths[place]
         if self.piece:
-            source = FileStream(self.file, offset, length, self.piece, memoryview(b""))
+            source = FileStream(self.stripes.file, offset, length, self.piece, memoryview(b""))
         else:
             source = HeldStream(self.held[part.number], offset, length)
         return reopen(self.window(place), source)

@@ -9,6 +9,7 @@ one context but blocks no thread.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from orcidx.orc.context_slots cimport orcidx_exchange, put_context, take_context
 
@@ -85,27 +86,40 @@ cdef class NativeCodec:
         """Returns the decompressed bytes of the only chunk of ``data``. Most footers have one chunk. Returns None if
         there are several chunks, if an error occurs, or if there are more than ``most`` bytes.
         ``compression.read_framed`` handles these cases."""
-        cdef Py_ssize_t length = data.shape[0] - 3, written
-        cdef int64_t header
+        cdef Py_ssize_t length
         cdef uint8_t* room
-        if length <= 0:
+        if data.shape[0] == 0:
             return None
-        header = data[0] | data[1] << 8 | data[2] << 16
-        if header >> 1 != length:
-            return None
-        if header & 1:
-            return PyBytes_FromStringAndSize(<const char*> &data[3], length) if length <= most else None
-        if not length <= block_size <= LARGEST_ROOM:
-            return None
-        room = <uint8_t*> orcidx_exchange(&ROOM, NULL)
+        room = take_room()
         if room == NULL:
-            room = <uint8_t*> malloc(LARGEST_ROOM)
-            if room == NULL:
-                raise MemoryError
-        written = self.decompress(&data[3], length, room, block_size)
-        found = PyBytes_FromStringAndSize(<const char*> room, written) if 0 <= written <= most else None
-        free(orcidx_exchange(&ROOM, room))
+            raise MemoryError
+        length = self.unframe_into(&data[0], data.shape[0], block_size, room)
+        found = PyBytes_FromStringAndSize(<const char*> room, length) if 0 <= length <= most else None
+        put_room(room)
         return found
+
+    cdef Py_ssize_t unframe_into(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t block_size,
+                                 uint8_t* room) noexcept nogil:
+        cdef Py_ssize_t stored = length - 3
+        cdef int64_t header
+        if stored <= 0:
+            return -1
+        header = data[0] | data[1] << 8 | data[2] << 16
+        if header >> 1 != stored or stored > LARGEST_ROOM:
+            return -1
+        if header & 1:
+            memcpy(room, &data[3], stored)
+            return stored
+        return self.decompress(&data[3], stored, room, block_size) if stored <= block_size <= LARGEST_ROOM else -1
+
+
+cdef uint8_t* take_room() noexcept nogil:
+    cdef void* room = orcidx_exchange(&ROOM, NULL)
+    return <uint8_t*> (malloc(LARGEST_ROOM) if room == NULL else room)
+
+
+cdef void put_room(uint8_t* room) noexcept nogil:
+    free(orcidx_exchange(&ROOM, room))
 
 
 cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, int bits) noexcept nogil:

@@ -18,6 +18,8 @@ cdef struct Column:
     int precision, scale, rounding      # of decimals
     bint by_dictionary  # whether a part has a dictionary
     bint has_present    # whether a part has a PRESENT stream
+    bint is_kept        # whether only the rows of the mask are returned
+    int64_t kept        # the number of rows that were kept so far
     int64_t nulls
     uint8_t* bits       # the bitmap of valid rows; NULL if no part has a PRESENT stream
     uint8_t* values     # values of fixed width, bits, or texts
@@ -36,8 +38,11 @@ cdef class PlainColumns:
     cdef bint checked, shifted, decimal64
     cdef bint is_complete       # whether all columns were decoded
     cdef int64_t rows           # of all stripes
-    # Memory for one part, or for all parts: bitmaps, indexes of dictionaries, offsets of entries, entries.
-    cdef Memory bits, dense, nested, indexes, entries, blob
+    cdef const uint8_t* mask    # has 1 for the rows that are kept; NULL: all rows are
+    cdef int64_t kept           # the number of these rows
+    cdef object mask_owner
+    # Memory for one part, or for all parts: bitmaps, indexes of dictionaries, offsets of entries, entries, values.
+    cdef Memory bits, dense, nested, indexes, entries, blob, block
     cdef const uint8_t* valid   # which rows of the current part are valid; NULL: all
 
     cdef int prepare(self, Py_ssize_t column, Column* wanted) except -1

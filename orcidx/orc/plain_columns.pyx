@@ -2,7 +2,8 @@
 plain if it has one of the simplest types and is read as the usual Arrow type.
 
 There are no seeks, skips or batches: all rows of a column are decoded, stripe by stripe, by the windows and kernels of
-the column readers. Most work is done without the GIL, so another thread can read the next files at the same time.
+the column readers. If only some rows are wanted, their values are moved together while those of a stripe are in the
+processor's cache. Most work is done without the GIL, so another thread can read the next files at the same time.
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -15,10 +16,12 @@ from orcidx.orc.buffers cimport (
 )
 from orcidx.orc.byte_rle cimport copy_bits, read_text_bytes
 from orcidx.orc.column_streams cimport (
-    AT_DATA, AT_DICTIONARY, AT_LENGTH, AT_PRESENT, AT_SECONDARY, ColumnStreams, StoredPart, reserve, unusual,
+    AT_DATA, AT_DICTIONARY, AT_LENGTH, AT_PRESENT, AT_SECONDARY, ColumnStreams, StoredPart, StoredStripes, reserve,
+    unusual,
 )
 from orcidx.orc.decimals cimport NARROW, read_all, read_all_short
 from orcidx.orc.int_rle cimport read_far, restart_numbers
+from orcidx.orc.kept_rows cimport keep_block, rows_kept
 from orcidx.orc.nulls cimport nest_words, spread_values
 from orcidx.orc.streaming_store cimport STREAMING_BYTES
 from orcidx.orc.timestamps cimport fill_days
@@ -64,19 +67,25 @@ cdef class TextMemory:
 
 
 cdef class PlainColumns:
-    """``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes,
-    given as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. For the other
-    parameters see ``begin_stripes``. ``columns``: for each column its id, and how it is read (``Recipe.columns``)."""
+    """``columns``: for each column its id, and how it is read (``Recipe.columns``). For the other parameters see
+    ``begin_stripes``."""
 
-    def __cinit__(self, list columns, stripes, codec, block_size, Allowance allowance not None, *, bint checked,
-                  bint shifted, bint decimal64, int64_t piece):
+    def __cinit__(self, list columns, StoredStripes stripes not None, codec, block_size,
+                  Allowance allowance not None, *, bint checked, bint shifted, bint decimal64, int64_t piece,
+                  const uint8_t[::1] mask):
         cdef int64_t longest
         cdef Column* wanted
         self.allowance = allowance
         self.checked, self.shifted, self.decimal64 = checked, shifted, decimal64
         self.streams = ColumnStreams(stripes, codec, block_size, piece)
-        self.rows = self.streams.rows
-        longest = self.streams.longest
+        self.rows = stripes.rows
+        longest = stripes.longest
+        if mask is not None:
+            if mask.shape[0] != self.rows or self.rows == 0:
+                raise ValueError("a mask must have an entry for each row")
+            self.mask_owner, self.mask, self.kept = mask, &mask[0], rows_kept(&mask[0], self.rows)
+            if self.kept < 0:
+                raise ValueError("a mask must have only zeros and ones")
         reserve(&self.bits, longest // 8 + 16)
         reserve(&self.dense, longest // 8 + 16)
         reserve(&self.nested, longest // 8 + 16)
@@ -104,16 +113,23 @@ cdef class PlainColumns:
         free(self.indexes.data)
         free(self.entries.data)
         free(self.blob.data)
+        free(self.block.data)
 
     cdef int prepare(self, Py_ssize_t column, Column* wanted) except -1:
-        wanted.parts = <StoredPart*> calloc(self.streams.count or 1, sizeof(StoredPart))
+        wanted.parts = <StoredPart*> calloc(self.streams.stripes.count or 1, sizeof(StoredPart))
         if wanted.parts == NULL:
             raise MemoryError
         locate(self, column, wanted)
         bitmap = self.bitmap(self.rows) if wanted.has_present else None
+        wanted.is_kept = self.mask != NULL and wanted.shape < BITS and bitmap is None
         if wanted.shape >= TEXT:
             buffer = self.allocate((self.rows + 1) * 4)
             wanted.offsets = <int32_t*> <uintptr_t> buffer.address
+        elif wanted.is_kept:
+            buffer = self.allocate((self.kept + 1) * wanted.width)  # moving the values needs room for one more
+            wanted.values = <uint8_t*> <uintptr_t> buffer.address
+            if self.block.size < self.streams.stripes.longest * wanted.width:
+                reserve(&self.block, self.streams.stripes.longest * wanted.width)
         else:
             buffer = self.bitmap(self.rows) if wanted.shape == BITS else self.allocate(self.rows * wanted.width)
             wanted.values = <uint8_t*> <uintptr_t> buffer.address
@@ -159,7 +175,8 @@ cdef class PlainColumns:
             buffers.append(pa.foreign_buffer(<uintptr_t> owner.data, wanted.text_bytes, owner))
             if self.allowance.arrays < 0:
                 raise Unusual
-        array = pa.Array.from_buffers(self.kinds[number], self.rows, buffers, wanted.nulls)
+        array = pa.Array.from_buffers(self.kinds[number], self.kept if wanted.is_kept else self.rows, buffers,
+                                      wanted.nulls)
         if wanted.shape == TEXT and self.checked and wanted.seen & NOT_ASCII:
             check_texts(array)
         return array
@@ -200,7 +217,7 @@ cdef int locate(PlainColumns self, Py_ssize_t column, Column* wanted) except -1:
     cdef Py_ssize_t number
     cdef int64_t entries = 0
     self.streams.locate(column, wanted.parts)
-    for number in range(self.streams.count):
+    for number in range(self.streams.stripes.count):
         part = &wanted.parts[number]
         wanted.has_present = wanted.has_present or part.has_present
         part.first_entry = entries
@@ -223,7 +240,7 @@ cdef int run_columns(PlainColumns self) except -1 nogil:
     cdef Py_ssize_t number
     for number in range(self.count):
         wanted = &self.columns[number]
-        if self.streams.file is not None and self.streams.piece == 0:
+        if self.streams.stripes.file is not None and self.streams.piece == 0:
             self.streams.bring(wanted.parts)
         if wanted.shape >= TEXT:
             place_texts(self, wanted)
@@ -278,14 +295,14 @@ cdef int read_values(PlainColumns self, Column* wanted) except -1 nogil:
     cdef StoredPart* part
     cdef uint8_t* to
     cdef Py_ssize_t number
-    for number in range(self.streams.count):
+    for number in range(self.streams.stripes.count):
         part = &wanted.parts[number]
         read_present(self, part, wanted)
         self.streams.aim(part, AT_DATA)
         if wanted.shape == BITS:
             read_flags(self, part, wanted.values)
             continue
-        to = wanted.values + part.first_row * wanted.width
+        to = self.block.data if wanted.is_kept else wanted.values + part.first_row * wanted.width
         if wanted.shape == DECIMALS:
             read_decimals(self, part, wanted, to)
         elif wanted.shape == FLOATS:
@@ -297,6 +314,9 @@ cdef int read_values(PlainColumns self, Column* wanted) except -1 nogil:
             read_integers(self, part, wanted, to)
         if self.valid != NULL:
             spread_values(to, wanted.width, self.valid, part.rows, part.count)
+        if wanted.is_kept:
+            wanted.kept += keep_block(to, wanted.width, self.mask + part.first_row, part.rows,
+                                      wanted.values + wanted.kept * wanted.width)
     return 0
 
 
@@ -361,7 +381,7 @@ cdef int place_texts(PlainColumns self, Column* wanted) except -1 nogil:
     cdef int64_t before
     cdef StoredPart* part
     cdef Py_ssize_t number
-    for number in range(self.streams.count):
+    for number in range(self.streams.stripes.count):
         part = &wanted.parts[number]
         read_present(self, part, wanted)
         before = wanted.text_bytes
@@ -402,7 +422,7 @@ cdef int read_texts(PlainColumns self, Column* wanted) except -1 nogil:
     cdef const int32_t* offsets
     cdef int64_t size
     cdef Py_ssize_t number
-    for number in range(self.streams.count):
+    for number in range(self.streams.stripes.count):
         part = &wanted.parts[number]
         offsets = wanted.offsets + part.first_row
         size = offsets[part.rows] - offsets[0]

@@ -1,8 +1,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.orc.column_streams import StoredStripes
 from orcidx.orc.compression import Codec
 from orcidx.orc.plain_columns import Allowance, PlainColumns
 from orcidx.orc.stripe_footer import StripeFooter
@@ -21,7 +24,7 @@ def recipe_of(
 ) -> Recipe | None: ...
 def begin_stripes(
     recipe: Recipe,
-    stripes: Sequence[tuple[tuple[int, bytes | memoryview] | LocalFile, StripeFooter, int]],
+    stripes: StoredStripes,
     codec: Codec | None,
     block_size: int,
     *,
@@ -29,6 +32,7 @@ def begin_stripes(
     shifted: bool,
     decimal64: bool,
     piece: int = 0,
+    mask: npt.NDArray[np.uint8] | None = None,
 ) -> PlainColumns | None: ...
 def read_stripes(
     recipe: Recipe,

@@ -10,7 +10,7 @@ then decode the stripe and raise their errors.
 
 from libc.stdint cimport int64_t, uint64_t
 
-from orcidx.orc.column_streams cimport Stretch, stretch_of
+from orcidx.orc.column_streams cimport StoredStripes, Stretch, stretch_of
 from orcidx.orc.decimals cimport rounding_of
 from orcidx.orc.footers cimport EncodingTable, StreamTable
 from orcidx.orc.plain_columns cimport (
@@ -119,31 +119,31 @@ def recipe_of(columns, types, roundings, *, bint checked):
     return recipe if recipe.columns or others else None
 
 
-def begin_stripes(Recipe recipe not None, stripes, codec, block_size, *, Allowance allowance not None, bint shifted,
-                  bint decimal64, int64_t piece=0):
+def begin_stripes(Recipe recipe not None, StoredStripes stripes not None, codec, block_size, *,
+                  Allowance allowance not None, bint shifted, bint decimal64, int64_t piece=0, mask=None):
     """Returns an object that decodes all rows of each plain column. Its method ``run`` decodes, mostly without the GIL.
     Then its method ``result`` returns the Arrow arrays, and the number of chunks and bytes that were decompressed. This
     function and ``result`` return None if column readers are needed.
 
-    ``stripes``: for each stripe its streams, its ``StripeFooter`` and its number of rows. The streams are bytes, given
-    as (offset in the file, bytes). The streams of a single stripe may also be a ``LocalFile``. ``shifted``: dates
-    before the Gregorian calendar must be converted. ``decimal64``: decimals are stored as integers. ``piece``: the most
-    bytes of a stream that are read from a file at once. If ``piece`` is 0, the streams of each column are read
-    together. They must then be adjacent, and the stripe must have few rows.
+    ``shifted``: dates before the Gregorian calendar must be converted. ``decimal64``: decimals are stored as integers.
+    ``piece``: the most bytes of a stream that are read from a file at once. If ``piece`` is 0, the streams of each
+    column are read together. They must then be adjacent, and the stripe must have few rows. ``mask``: has 1 for each
+    row that is wanted, and 0 for the other rows. Columns of values of fixed width without nulls then have only the
+    wanted rows. Other columns have all rows.
     """
-    cdef int64_t rows = sum([stripe[2] for stripe in stripes])
-    if rows <= 0 or (rows > PLAIN_ROWS and recipe.row_bytes is None):
+    if stripes.rows <= 0 or stripes.has_null_rows or (stripes.rows > PLAIN_ROWS and recipe.row_bytes is None):
         return None
     try:
         return PlainColumns(recipe.columns, stripes, codec, block_size, allowance, checked=recipe.checked,
-                            shifted=shifted, decimal64=decimal64, piece=piece)
+                            shifted=shifted, decimal64=decimal64, piece=piece, mask=mask)
     except (Unusual, OrcidxError):
         return None
 
 
 def read_stripes(Recipe recipe not None, stripes, codec, block_size, **options):
-    """Decodes all rows of each plain column. For the parameters and the result see ``begin_stripes``."""
-    begun = begin_stripes(recipe, stripes, codec, block_size, **options)
+    """Decodes all rows of each plain column. For ``stripes`` see ``StoredStripes``. For the other parameters and the
+    result see ``begin_stripes``."""
+    begun = begin_stripes(recipe, StoredStripes(stripes), codec, block_size, **options)
     if begun is None:
         return None
     begun.run()

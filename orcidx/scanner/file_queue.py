@@ -23,9 +23,10 @@ from orcidx.planner.schema_mapping import computed_type
 from orcidx.predicate import BoundPredicate, External, bind
 from orcidx.predicate.fold import parts
 from orcidx.scanner.file_scan import FileScan, count_stripes
+from orcidx.scanner.jobs_left import JobsLeft
 from orcidx.scanner.metrics import ScanMetrics, add_reads
 from orcidx.scanner.small_files import SmallFiles, SmallRows
-from orcidx.scanner.small_queue import JobsLeft, SmallQueue
+from orcidx.scanner.small_queue import SmallQueue
 from orcidx.storage import RangeReader, ReadMetrics
 from orcidx.storage.failures import gone
 from orcidx.storage.threads import READERS
@@ -156,11 +157,12 @@ def wanted_jobs(
     without = where is not None and rules_out(where, {})  # the same for all files without constants
     for job in jobs:
         metrics.files += 1
-        constants = _constants(job, request)
-        if where is not None and (rules_out(where, constants) if constants else without):
-            metrics.files_skipped += 1
-        else:
-            yield job
+        if where is not None:
+            constants = _constants(job, request)
+            if rules_out(where, constants) if constants else without:
+                metrics.files_skipped += 1
+                continue
+        yield job
 
 
 def _constants(job: FileJob, request: ScanRequest) -> Mapping[str, Any]:

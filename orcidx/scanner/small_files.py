@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
-from orcidx.options import RequestOptions
 from orcidx.orc.frame_metadata import with_schema_metadata
-from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.plain_columns import PLAIN_ROWS
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.small_file import FileKind, SmallFile, split_small
+from orcidx.orc.small_file import FileKind, SmallFile
 from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
@@ -35,12 +32,12 @@ from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
 from orcidx.scanner.opened_file import opened_file, rows_that_match
 from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_groups import WaitingFile, WholeRows
+from orcidx.scanner.small_reads import SmallReads
 from orcidx.scanner.small_stripes import count_file, is_for_one_call, read_at_once
-from orcidx.storage import Fingerprint, RangeReader, Source
-from orcidx.storage.local import SMALL_FILE_BYTES, hold
-from orcidx.storage.local_file import read_small
+from orcidx.storage import Fingerprint
+from orcidx.storage.local import SMALL_FILE_BYTES
 
-__all__ = ["SmallFiles", "SmallReads", "SmallRows", "held_source"]
+__all__ = ["SmallFiles", "SmallRows"]
 
 TAIL_BYTES = 16 << 10
 """Bytes that are read if only the tail is needed. A file with a larger footer is opened."""
@@ -65,68 +62,6 @@ class SmallRows(NamedTuple):
     waiting: WaitingFile | None = None
 
 
-class HeldFile(NamedTuple):
-    """All bytes of the small file at ``path``, and its modification time in nanoseconds when it was read."""
-
-    path: str
-    data: bytes
-    mtime: int
-
-    def source_like(self, source: Source) -> Source:
-        """Returns a source of this file. Opening the source does not read the file's bytes again. ``source``: another
-        source of this file."""
-        return HeldSource(**{one.name: getattr(source, one.name) for one in fields(Source)}, held=self)
-
-
-@dataclass(frozen=True)
-class HeldSource(Source):
-    """A small local file whose bytes were read before. Its readers do not read them again, unless the file has changed
-    since then."""
-
-    held: HeldFile = field(kw_only=True, compare=False, repr=False)
-
-    def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
-        """See ``Source.open``."""
-        storage = super().open(options, expected=expected)
-        hold(storage, self.held.data, self.held.mtime)
-        return storage
-
-
-def held_source(source: Source, reader: OrcReader) -> Source:
-    """Returns a source of the file that ``reader`` has open. Opening the source does not read the file's bytes again.
-    For a file that is not small and local, returns ``source``."""
-    whole = reader.whole() if source.kind == "path" else None
-    version = reader.storage.fingerprint()
-    if whole is None or len(whole) > SMALL_FILE_BYTES or version.mtime is None:
-        return source
-    return HeldFile(source.location, bytes(whole), version.mtime).source_like(source)
-
-
-class SmallReads:
-    """Reads small files, and counts the reads. ``last``: how many bytes at the end of a file are read. ``held``: the
-    file that was read last, if all its bytes were read and it must still be opened."""
-
-    def __init__(self, metrics: ScanMetrics, last: int) -> None:
-        self._metrics = metrics
-        self.last = last
-        self.held: HeldFile | None = None
-
-    def read(self, path: str) -> tuple[bytes, int, int] | None:
-        """See ``read_small``."""
-        found = read_small(path, SMALL_FILE_BYTES, self.last)
-        if found is not None:
-            data, size, mtime = found
-            self._metrics.requests += 1
-            self._metrics.bytes_read += len(data)
-            self.held = HeldFile(path, data, mtime) if len(data) == size else None
-        return found
-
-    def to_open(self, source: Source) -> Source:
-        """The source of a file that must be opened. If the file was read last, its bytes are not read again."""
-        held, self.held = self.held, None
-        return source if held is None or held.path != source.location else held.source_like(source)
-
-
 class SmallFiles:
     """Reads the small files of one pass. ``tails_alone``: whether rows are counted without examining stripes.
     ``is_only``: whether the pass reads only one file. This file is read completely, so that it is read only once."""
@@ -139,8 +74,8 @@ class SmallFiles:
         self._decoding = StageTimer(metrics.seconds, "decode")
         self._tails_alone = tails_alone
         whole = is_only or (request.where is None and not tails_alone)
-        self.reads = SmallReads(metrics, SMALL_FILE_BYTES if whole else TAIL_BYTES)
         self._limits = MetadataLimits.of(options)
+        self.reads = SmallReads(metrics, SMALL_FILE_BYTES if whole else TAIL_BYTES, self._limits)
         self._plan: tuple[bytes, SchemaPlan] | None = None
         self._reader: tuple[SchemaPlan, SmallFilter | WholeRows | None] | None = None
         cut = request.limit is not None and request.where is None
@@ -236,10 +171,9 @@ class SmallFiles:
         found = self.reads.read(job.source.location)
         if found is None:
             return None
-        data, size, mtime = found
-        if job.fingerprint is not None and not Fingerprint(size, None, mtime).matches(job.fingerprint):
+        if job.fingerprint is not None and not Fingerprint(found[1], None, found[2]).matches(job.fingerprint):
             return None
-        return split_small(data, size, self._limits, KINDS.get)
+        return self.reads.split(found)
 
     def _rows(self, file: SmallFile, job: FileJob, *, together: bool) -> SmallRows | None:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
@@ -294,16 +228,17 @@ class SmallFiles:
         opened, for example because only its tail was read. After such a file, the next file is read completely."""
         under = self._reader_of(plan)
         self.reads.last = SMALL_FILE_BYTES
-        request, work = self._request, ScanMetrics()
+        request = self._request
         if not isinstance(under, SmallFilter) or not under.takes(file, request) or len(file.data) != file.size:
             return None
+        footer = file.stripe_footer(file.stripes[0], self._limits)
+        if under.may_rule_out(footer, request):
+            return None
+        if together and under.together:
+            return WaitingFile(under, request, self._metrics, file, footer, self._values(job), file.stripes[0].rows)
+        work = ScanMetrics()
         with self._decoding:
-            footer, held = file.stripe_footer(file.stripes[0], self._limits), (0, memoryview(file.data))
-            if under.may_rule_out(footer, request):
-                return None
-            if together and under.together:
-                return WaitingFile(under, request, self._metrics, file, footer, self._values(job), file.stripes[0].rows)
-            found = under.rows_of(file, footer, held, request=request, metrics=work)
+            found = under.rows_of(file, footer, (0, memoryview(file.data)), request=request, metrics=work)
         if found is None:
             return None
         self._metrics.chunks_decompressed += work.chunks_decompressed
@@ -321,7 +256,14 @@ class SmallFiles:
         """Returns all rows, as a batch for each stripe, or the file with rows that are not decoded yet. Returns None if
         one of the stripes needs column readers."""
         options = self._request.options
-        if not (plan.is_complete or together) or len(file.data) != file.size:
+        if len(file.data) != file.size:
+            return None
+        if together and len(file.stripes) == 1:
+            stripe, under = file.stripes[0], self._reader_of(plan)
+            if under is not None and 0 < stripe.rows <= min(PLAIN_ROWS, options.batch_size):
+                footer, values = file.stripe_footer(stripe, self._limits), self._values(job)
+                return WaitingFile(under, self._request, self._metrics, file, footer, values, stripe.rows)
+        if not plan.is_complete:
             return None
         work = ScanMetrics()
         batches = []
@@ -330,14 +272,9 @@ class SmallFiles:
             for stripe in file.stripes:
                 if not stripe.rows:
                     continue
-                may_wait = together and len(file.stripes) == 1 and stripe.rows <= min(PLAIN_ROWS, options.batch_size)
-                under = self._reader_of(plan) if may_wait else None
-                if under is None and not (plan.is_complete and is_for_one_call(plan, stripe, options)):
+                if not is_for_one_call(plan, stripe, options):
                     return None
                 footer = file.stripe_footer(stripe, self._limits)
-                if under is not None:
-                    values = self._values(job)
-                    return WaitingFile(under, self._request, self._metrics, file, footer, values, stripe.rows)
                 batch = read_at_once(plan, facts, stripe, footer, held, request=self._request, metrics=work)
                 if batch is None:
                     return None

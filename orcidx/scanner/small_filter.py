@@ -14,7 +14,7 @@ Some tests set ``ENABLED`` to False. All files are then opened and scanned like 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
@@ -38,7 +38,7 @@ from orcidx.predicate import BoundPredicate, External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_groups import ReadColumns, WaitingFile, constant_column
+from orcidx.scanner.small_groups import WaitingFile, WantedColumns, constant_column
 from orcidx.scanner.small_stripes import HeldBytes, arrays_at_once
 from orcidx.scanner.survivors import Survivors, as_batch, picked
 
@@ -52,20 +52,18 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 @dataclass(eq=False)
 class SmallFilter:
     """The predicate, and the columns that are decoded from each file of one schema. ``asked``: columns of the
-    predicate. ``rest``: output columns that are not in the predicate. ``every``: both. ``constants``: names in the
-    predicate that are not columns of the file. ``alone``: whether a file can be decoded alone. ``together``: whether
-    files can be decoded together. ``most_match``: whether most files of the last group had matching rows."""
+    predicate. ``rest``: output columns that are not in the predicate. ``constants``: names in the predicate that are
+    not columns of the file. ``alone``: whether a file can be decoded alone. ``together``: whether files can be decoded
+    together."""
 
     plan: SchemaPlan
     where: BoundPredicate
     columns: ColumnPlan
     asked: AtOnce | None
     rest: AtOnce | None
-    every: AtOnce | None
     constants: Mapping[str, FieldSource]
     alone: bool
     together: bool
-    most_match: bool = False
 
     def takes(self, file: SmallFile, request: ScanRequest) -> bool:
         """Whether a file has one stripe of one row group, so that it can be decoded in one call."""
@@ -75,7 +73,11 @@ class SmallFilter:
 
     def may_rule_out(self, footer: StripeFooter, request: ScanRequest) -> bool:
         """Whether a bloom filter of the stripe might rule out its rows. Such a file must be opened."""
-        return request.options.bloom_filters and any(place in footer.streams for place in self._blooms)
+        if request.options.bloom_filters:
+            for place in self._blooms:
+                if place in footer.streams:
+                    return True
+        return False
 
     @cached_property
     def _blooms(self) -> tuple[tuple[int, StreamKind], ...]:
@@ -107,31 +109,25 @@ class SmallFilter:
 
     @property
     def first(self) -> AtOnce | None:
-        """See ``GroupReader.first``. If most files of the last group had matching rows, all columns are decoded first,
-        because threads can then decode them while the next files are read."""
-        return self.every if self.every is not None and self.most_match else self.asked
+        """See ``GroupReader.first``."""
+        return self.asked
 
-    def batch(
-        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
-    ) -> pa.RecordBatch | None:
-        """See ``GroupReader.batch``. The other columns are decoded only in files that have matching rows."""
+    def rows(
+        self, arrays: list[pa.Array], files: Sequence[WaitingFile]
+    ) -> Generator[WantedColumns, list[pa.Array], pa.RecordBatch]:
+        """See ``GroupReader.rows``. The other columns are decoded only in files that have matching rows."""
         rows = [one.rows for one in files]
-        asked, others = arrays[: len(self.columns.predicate)], arrays[len(self.columns.predicate) :]
         constants = [constant_column(files, rows, source) for source in self.constants.values()]
-        mask = self.test([*asked, *constants], sum(rows))
-        ends = list(accumulate(rows))
-        each = [int(np.count_nonzero(mask[end - size : end])) for size, end in zip(rows, ends)]
-        have = np.array(each) > 0
-        count = int(np.count_nonzero(have))
-        self.most_match = 2 * count >= len(rows)
-        among = None
-        if decoded is self.asked and self.rest is not None and count:
-            found = read(self.rest, None if count == len(rows) else np.flatnonzero(have).tolist())
-            if found is None:
-                return None
-            others, among = found, mask[np.repeat(have, rows)]
-        kept = self.kept(asked, others, mask, among)
-        return self._batch(kept, partial(constant_column, files, each))
+        mask = self.test([*arrays, *constants], sum(rows))
+        each = np.array([np.count_nonzero(mask[end - size : end]) for size, end in zip(rows, accumulate(rows))])
+        others: list[pa.Array] = []
+        among, places = mask, None
+        if self.rest is not None and each.any():
+            if not each.all():
+                among, places = mask[np.repeat(each > 0, rows)], np.flatnonzero(each).tolist()
+            others = yield WantedColumns(self.rest, places, among)
+        kept = self.kept(arrays, others, mask, among)
+        return self._batch(kept, partial(constant_column, files, each.tolist()))
 
     def _batch(self, kept: pa.RecordBatch | None, constant: Callable[[FieldSource], pa.Array]) -> pa.RecordBatch:
         """Makes the wanted columns of the decoded ones. ``kept``: None if no row matches. ``constant``: see
@@ -152,8 +148,8 @@ class SmallFilter:
         among: npt.NDArray[np.bool_] | None = None,
     ) -> pa.RecordBatch | None:
         """Returns the decoded columns of the matching rows. ``others``: the output columns that are not in the
-        predicate. ``among``: which of their rows match, if they do not have all rows. Returns None if no row
-        matches."""
+        predicate. Each has only the matching rows, or also others. ``among``: which of these rows match, if they do not
+        have all rows. Returns None if no row matches."""
         rows, count = len(mask), int(np.count_nonzero(mask))
         if not count:
             return None
@@ -162,7 +158,9 @@ class SmallFilter:
             kept = KeptRows(mask, count)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
             found = Survivors(0, rows, kept, picked(wanted, kept, owned=True), count)
-            others = picked(others, kept if among is None else KeptRows(among, count), owned=True)
+            matching = kept if among is None else KeptRows(among, count)
+            left = iter(picked([one for one in others if len(one) > count], matching, owned=True))
+            others = [next(left) if len(one) > count else one for one in others]
         return as_batch(self.columns, found, list(others), first_row=0)
 
 
@@ -192,11 +190,7 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
         return None
     asked = _at_once(plan, columns.predicate, columns.predicate_options)
     rest = _at_once(plan, columns.rest_columns, columns.rest_options)
-    every = None
-    if together:
-        options = (*columns.predicate_options, *columns.rest_options)
-        every = _at_once(plan, (*columns.predicate, *columns.rest_columns), options)
-    return SmallFilter(plan, plan.where, columns, asked, rest, every, constants, alone, together)
+    return SmallFilter(plan, plan.where, columns, asked, rest, constants, alone, together)
 
 
 def _are_views_apart(decoded: pa.Schema, wanted: pa.Schema) -> bool:

@@ -12,14 +12,18 @@ Some tests set ``ENABLED`` to False. All files are then decoded one by one, with
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
+from orcidx.orc.column_streams import StoredStripes
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.plain_columns import Allowance, PlainColumns
@@ -39,11 +43,12 @@ from orcidx.scanner.small_stripes import count_file
 __all__ = [
     "ENABLED",
     "GROUP_ROWS",
+    "LANES",
     "GroupReader",
-    "ReadColumns",
     "SmallGroup",
     "SmallGroups",
     "WaitingFile",
+    "WantedColumns",
     "WholeRows",
     "constant_column",
 ]
@@ -60,14 +65,21 @@ EXPANSION = 8
 """The bytes of the arrays are assumed to be at most this many times the stored bytes. A group whose arrays would exceed
 the limit of a batch under this assumption is decoded before it grows."""
 
-LANES = 2
-"""The groups that are in work at the same time: the threads decode one, and the caller reads the files of another."""
+LANES = 4
+"""The most groups that are in work at the same time: the threads decode them, and the caller reads the files of
+another. With 2, a thread often has nothing to do while the caller's Python code runs."""
 
 T = TypeVar("T")
 
-ReadColumns = Callable[[AtOnce, Sequence[int] | None], list[pa.Array] | None]
-"""Decodes other columns of the files with these positions in the group (None: of all files). Returns None for an
-error."""
+
+class WantedColumns(NamedTuple):
+    """Columns that are decoded from files of a group. ``places``: the positions of these files in the group (None: all
+    files). ``mask``: the rows of these files that are wanted (None: all rows). Some arrays then have only these rows,
+    and the others have all rows of these files."""
+
+    columns: AtOnce
+    places: Sequence[int] | None = None
+    mask: npt.NDArray[np.bool_] | None = None
 
 
 class GroupReader(Protocol):
@@ -77,11 +89,11 @@ class GroupReader(Protocol):
     def first(self) -> AtOnce | None:
         """The columns that are decoded first. None if no columns are needed for this."""
 
-    def batch(
-        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
-    ) -> pa.RecordBatch | None:
-        """The wanted rows of all files of a group. Returns None if a column cannot be decoded. ``arrays``: the columns
-        ``decoded``, which were decoded first."""
+    def rows(
+        self, arrays: list[pa.Array], files: Sequence[WaitingFile]
+    ) -> Generator[WantedColumns, list[pa.Array], pa.RecordBatch]:
+        """Returns the wanted rows of all files of a group. Yields the other columns that it needs, and is sent their
+        arrays. ``arrays``: the columns that were decoded first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +103,12 @@ class WholeRows:
     plan: SchemaPlan
     first: AtOnce | None
 
-    def batch(
-        self, decoded: AtOnce | None, arrays: list[pa.Array], files: Sequence[WaitingFile], read: ReadColumns
-    ) -> pa.RecordBatch | None:
-        """See ``GroupReader.batch``."""
-        for place in () if decoded is None else decoded.views:
+    def rows(
+        self, arrays: list[pa.Array], files: Sequence[WaitingFile]
+    ) -> Generator[WantedColumns, list[pa.Array], pa.RecordBatch]:
+        """See ``GroupReader.rows``."""
+        yield from ()  # no other columns are needed
+        for place in () if self.first is None else self.first.views:
             arrays[place] = arrays[place].cast(pa.string_view())
         if not self.plan.is_complete:
             rows = [one.rows for one in files]
@@ -139,11 +152,19 @@ class Reading(NamedTuple):
     round: Round
 
 
+class GroupRows(NamedTuple):
+    """The wanted rows of a group. ``batch``: None if a file cannot be decoded in this way. ``error``: another error,
+    which is raised when the rows are taken."""
+
+    batch: pa.RecordBatch | None = None
+    error: Exception | None = None
+
+
 @dataclass(eq=False)
 class SmallGroup(Generic[T]):
-    """Files that are decoded together. ``owners``: what the caller gave with each file. ``wanted``: the columns that
-    are decoded first, and ``reading``: these columns while threads decode them. Both are set when the group is started.
-    They are None if no column is needed, and ``reading`` is None if the columns cannot be decoded in this way."""
+    """Files that are decoded together. ``owners``: what the caller gave with each file. ``reading``: the columns that
+    threads decode (None: no column is needed). ``steps``: makes the wanted rows of the decoded columns. ``found``:
+    these rows. ``work``: what was decompressed for them."""
 
     owners: list[T] = field(default_factory=list)
     files: list[WaitingFile] = field(default_factory=list)
@@ -151,8 +172,10 @@ class SmallGroup(Generic[T]):
     stored: int = 0
     is_full: bool = False
     """Whether the group should be decoded before more files are added."""
-    wanted: AtOnce | None = None
     reading: Reading | None = None
+    steps: Generator[WantedColumns, list[pa.Array], pa.RecordBatch] | None = None
+    found: GroupRows | None = None
+    work: ScanMetrics = field(default_factory=ScanMetrics)
 
     def add(self, owner: T, file: WaitingFile) -> None:
         """Adds the next file. A group is full if it has half of a batch's rows, so that batches do not become too
@@ -168,26 +191,27 @@ class SmallGroup(Generic[T]):
             or self.stored >= min(GROUP_STORED_BYTES, options.batch_bytes // EXPANSION)
         )
 
-    def columns(
-        self, wanted: AtOnce, places: Sequence[int] | None, parts: int
-    ) -> list[PlainColumns | ReaderColumns] | None:
+    def columns(self, asked: WantedColumns, parts: int) -> list[PlainColumns | ReaderColumns] | None:
         """The objects that decode columns of the files. The columns are divided into at most ``parts`` parts. The
         columns that need readers come last. Returns None for an error."""
+        wanted, places, mask = asked
         first = self.files[0]
         facts, request = first.file.kind.facts, first.request
         files = self.files if places is None else [self.files[place] for place in places]
         stripes: list[tuple[HeldBytes, StripeFooter, int]] = []
         for one in files:
             stripes.append(((0, memoryview(one.file.data)), one.footer, one.rows))
-        held = max([held_bytes(one.file.stripes[0], request.options) for one in files])
+        largest = max([one.file.stripes[0] for one in files], key=attrgetter("data_length"))
+        held = held_bytes(largest, request.options)
         begin = partial(
             begin_stripes,
-            stripes=stripes,
+            stripes=StoredStripes(stripes),
             codec=open_codec(facts.compression),
             block_size=facts.block_size,
             allowance=Allowance(request.bytes_at_once, held=held),
             shifted=facts.hybrid_calendar and wanted.options[0].calendar == "proleptic",
             decimal64=facts.decimal64,
+            mask=None if mask is None else mask.view(np.uint8),
         )
         columns: list[PlainColumns | ReaderColumns] = []
         for part in wanted.recipe.parts(parts):
@@ -209,46 +233,46 @@ class SmallGroups(Generic[T]):
         self.started: deque[SmallGroup[T]] = deque()
         """The groups that are being decoded."""
         threads = thread_count(use_threads=use_threads)
-        self._parts = 1 if threads == 1 else 2 * threads
+        self._parts = threads
         self._lane = 0
         self._width = self._parts + 1  # one more for columns that need readers
-        self._chains = Chains([0] * (LANES * self._width), threads)
+        self._lanes = 2 * LANES  # a group has two rounds at the same time
+        self._chains = Chains([0] * (self._lanes * self._width), threads)
 
     def has_room_for(self, file: WaitingFile) -> bool:
         """Whether a file can be added to the current group."""
         files = self.current.files
         return not files or (not self.current.is_full and files[0].fits(file))
 
-    def start(self) -> None:
-        """Lets threads decode the current group. Later files are added to another group."""
+    def start(self) -> bool:
+        """Lets threads decode the current group. Later files are added to another group. Returns False if the group has
+        no files."""
         group = self.current
-        if group.files:
-            group.wanted = group.files[0].reader.first
-            if group.wanted is not None:
-                group.reading = self._begin(group, group.wanted, None)
-            self.started.append(group)
-            self.current = SmallGroup()
+        if not group.files:
+            return False
+        first = group.files[0].reader.first
+        if first is not None:
+            self._begin(group, WantedColumns(first))
+        self.started.append(group)
+        self.current = SmallGroup()
+        return True
 
     def take(self) -> tuple[SmallGroup[T], pa.RecordBatch | None]:
         """The group that was started first, and its wanted rows. The rows are None if a file cannot be decoded in this
-        way."""
+        way. The condition of the next group is tested before, so that threads can decode its other columns."""
         group = self.started.popleft()
-        work = ScanMetrics()
-        arrays = [] if group.wanted is None else self._arrays(group.reading, work)
-        if arrays is None:
-            return group, None
-
-        def read(wanted: AtOnce, places: Sequence[int] | None) -> list[pa.Array] | None:
-            return self._arrays(self._begin(group, wanted, places), work)
-
-        try:
-            batch = group.files[0].reader.batch(group.wanted, arrays, group.files, read)
-        except OrcidxError:  # the caller reads the files one by one, so that the error names its file
-            batch = None
+        for one in (group, *list(self.started)[:1]):
+            if one.steps is None and one.found is None:
+                self._go_on(one)
+        while group.found is None:
+            self._go_on(group)
+        batch, error = group.found
+        if error is not None:
+            raise error
         if batch is not None:
-            metrics = group.files[0].metrics
-            for one in group.files:
-                count_file(metrics, one.file.stripes, one.file.kind.facts.row_index_stride, is_out=False)
+            metrics, work = group.files[0].metrics, group.work
+            for file in group.files:
+                count_file(metrics, file.file.stripes, file.file.kind.facts.row_index_stride, is_out=False)
             metrics.chunks_decompressed += work.chunks_decompressed
             metrics.bytes_decompressed += work.bytes_decompressed
         return group, batch
@@ -265,19 +289,36 @@ class SmallGroups(Generic[T]):
         """Waits for the threads."""
         self._chains.close()
 
-    def _begin(self, group: SmallGroup[T], wanted: AtOnce, places: Sequence[int] | None) -> Reading | None:
-        columns = group.columns(wanted, places, self._parts)
+    def _go_on(self, group: SmallGroup[T]) -> None:
+        """Waits for the columns that are decoded, and makes the wanted rows of them, or begins to decode others."""
+        try:
+            arrays = [] if group.reading is None else self._arrays(group.reading, group.work)
+            if arrays is None:
+                group.found = GroupRows()
+            elif group.steps is None:
+                group.steps = group.files[0].reader.rows(arrays, group.files)
+                self._begin(group, next(group.steps))
+            else:
+                self._begin(group, group.steps.send(arrays))
+        except StopIteration as end:
+            group.found = GroupRows(end.value)
+        except OrcidxError:  # the caller reads the files one by one, so that the error names its file
+            group.found = GroupRows()
+        except Exception as error:
+            group.found = GroupRows(error=error)
+
+    def _begin(self, group: SmallGroup[T], wanted: WantedColumns) -> None:
+        columns = group.columns(wanted, self._parts)
         if columns is None:
-            return None
-        self._lane = (self._lane + 1) % LANES
+            group.found = GroupRows()
+            return
+        self._lane = (self._lane + 1) % self._lanes
         first = self._lane * self._width
         begun = self._chains.add(range(first, first + len(columns)), [one.run for one in columns])
         self._chains.start_early()
-        return Reading(wanted, columns, begun)
+        group.reading = Reading(wanted.columns, columns, begun)
 
-    def _arrays(self, reading: Reading | None, work: ScanMetrics) -> list[pa.Array] | None:
-        if reading is None:
-            return None
+    def _arrays(self, reading: Reading, work: ScanMetrics) -> list[pa.Array] | None:
         self._chains.finish(reading.round)
         errors = reading.round.errors
         if errors:

@@ -3,37 +3,16 @@ decoded in groups (``small_groups``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 
 import pyarrow as pa
 
 from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.scanner.jobs_left import JobsLeft
 from orcidx.scanner.small_files import SmallFiles, SmallRows
-from orcidx.scanner.small_groups import SmallGroup, SmallGroups
+from orcidx.scanner.small_groups import LANES, SmallGroup, SmallGroups
 
-__all__ = ["JobsLeft", "SmallQueue"]
-
-
-class JobsLeft:
-    """The jobs of the files that are still to be read. ``put_back``: a job that was taken and then put back. This job
-    is taken again before the jobs in ``rest``."""
-
-    def __init__(self, jobs: Iterator[FileJob]) -> None:
-        self.put_back: FileJob | None = None
-        self.rest = jobs
-
-    def take(self) -> FileJob | None:
-        """Returns the job of the next file. Returns None after the last file."""
-        job, self.put_back = self.put_back, None
-        return next(self.rest, None) if job is None else job
-
-    def put_back_all(self, jobs: list[FileJob]) -> None:
-        """Puts back the jobs that were taken last, in their order."""
-        left = [] if self.put_back is None else [self.put_back]
-        self.put_back = None
-        self.rest = chain(jobs, left, self.rest)
+__all__ = ["SmallQueue"]
 
 
 class SmallQueue:
@@ -70,9 +49,9 @@ class SmallQueue:
                 if self._failed is not None:
                     raise self._failed
                 return self._taken()
-            # If the caller takes all rows, threads decode a group while the next files are read.
-            if self._takes_all and len(groups.started) == 1:
-                self._read_group(together=together)
+            # If the caller takes all rows, threads decode groups while the next files are read.
+            while self._takes_all and len(groups.started) < LANES and self._read_group(together=together):
+                pass
             group, batch = groups.take()
             if batch is not None:
                 return _rows_of(group, batch)
@@ -92,6 +71,7 @@ class SmallQueue:
         """Waits for the threads that decode."""
         if self._groups is not None:
             self._groups.close()
+            self._small.reads.close()
 
     def _taken(self) -> SmallRows | None:
         found, self._next = self._next, None
@@ -100,15 +80,14 @@ class SmallQueue:
             return empty
         return found[1]
 
-    def _read_group(self, *, together: bool) -> None:
-        """Reads the files of a group, and starts decoding it."""
+    def _read_group(self, *, together: bool) -> bool:
+        """Reads the files of a group, and starts decoding it. Returns whether there is such a group."""
         try:
             if self._failed is None:
                 self._fill_group(together=together)
         except Exception as error:
             self._failed = error
-        if self._groups is not None:
-            self._groups.start()
+        return self._groups is not None and self._groups.start()
 
     def _fill_group(self, *, together: bool) -> None:
         """Reads files until a group is full. Stops at a file that does not belong to it."""
@@ -125,6 +104,8 @@ class SmallQueue:
                 break
             if self._groups is None:
                 self._groups = SmallGroups(use_threads=self._use_threads)
+                if self._takes_all:
+                    self._small.reads.read_ahead(self._jobs, use_threads=self._use_threads)
             if not self._groups.has_room_for(waiting):
                 self._next = read
                 break
@@ -136,7 +117,7 @@ class SmallQueue:
         """Reads the next file. A file that must be opened is put back."""
         if self._jobs.put_back is not None:
             return None
-        job = next(self._jobs.rest, None)
+        job = self._jobs.take_new()
         if job is None:
             return None
         found = self._small.take(job, together=together and self._may_group)

@@ -38,7 +38,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_files import held_source
+from orcidx.scanner.small_reads import held_source
 from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 
 __all__ = ["KEPT_FILES", "TopPass", "bound_condition", "resolved_order", "top_note", "with_sort_keys", "without_views"]

@@ -230,7 +230,7 @@ class LocalReader(ReaderAtHand):
             self.close()
 
 
-def hold(storage: RangeReader, data: bytes, mtime: int) -> None:
+def hold(storage: RangeReader, data: bytes | memoryview, mtime: int) -> None:
     """Gives the reader of a small local file the bytes that were read before, so that they are not read again.
     ``mtime``: the modification time of the file, in nanoseconds, when the bytes were read. The bytes are not used if
     the file has changed since then, if the file is mapped, or if the storage is not a local file."""

@@ -1,6 +1,21 @@
 from libc.stdint cimport int64_t, uint8_t
 
 
+# The last bytes of a file, and the file's size and modification time.
+cdef struct FileEnd:
+    uint8_t* data               # from malloc
+    int64_t held                # the number of bytes in `data`
+    int64_t size
+    int64_t mtime_ns
+
+
+# Opens a file, reads its last `last` bytes and closes it. Returns False, and reads nothing, for a file that is empty or
+# larger than `most` bytes, and for every error.
+cdef bint read_end(const char* path, int64_t most, int64_t last, FileEnd* end) noexcept nogil
+# A view of the bytes. It frees them, and takes them away from `end`.
+cdef object end_view(FileEnd* end)
+
+
 cdef class LocalFile:
     cdef int fd  # -1: the file is closed, or the system has no pread
     cdef int64_t size

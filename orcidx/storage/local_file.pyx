@@ -5,8 +5,10 @@ through ``LocalReader``, with its checks and counters in Python, takes a tenth l
 the file, and raises the errors. After any failure here, such as a short read or a changed file, the caller reads
 through ``LocalReader``."""
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
 from os import fsencode
 from time import perf_counter
 
@@ -74,34 +76,58 @@ cdef object preadv = getattr(os, "preadv", None)
 cdef int64_t LARGEST_READ = 1 << 30  # as in ``storage.local``
 
 
+cdef bint read_end(const char* path, int64_t most, int64_t last, FileEnd* end) noexcept nogil:
+    cdef int64_t size = 0, mtime_ns = 0, n
+    cdef uint8_t* room = NULL
+    cdef bint done = False
+    cdef int fd = orcidx_open(path, &size, &mtime_ns)
+    if fd < 0:
+        return False
+    n = min(size, last)
+    if 0 < n and size <= most:
+        room = <uint8_t*> malloc(n)
+        done = room != NULL and orcidx_pread(fd, room, n, size - n, size, mtime_ns)
+    orcidx_close(fd)
+    if not done:
+        free(room)
+        return False
+    end.data, end.held, end.size, end.mtime_ns = room, n, size, mtime_ns
+    return True
+
+
+cdef class FileMemory:
+    """Owns bytes that were read from a file, and gives views of them."""
+
+    cdef uint8_t* data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, True, flags)
+
+
+cdef object end_view(FileEnd* end):
+    cdef FileMemory memory = FileMemory.__new__(FileMemory)
+    memory.data, memory.size = end.data, end.held
+    end.data = NULL
+    return PyMemoryView_FromObject(memory)
+
+
 def read_small(str path not None, int64_t most, int64_t last):
     """Opens a file, reads its end by one call and closes it. Returns its last ``last`` bytes, its size, and its
     modification time in nanoseconds. Returns None for a file that is empty or larger than ``most`` bytes, and for every
     error; ``LocalReader`` then raises the error."""
-    cdef bytes name = fsencode(path), data
+    cdef bytes name = fsencode(path)
     cdef const char* raw = name
-    cdef char* room
-    cdef int64_t size = 0, mtime_ns = 0, n
-    cdef int fd
+    cdef FileEnd end
     cdef bint done
     if b"\0" in name:
         return None
     with nogil:
-        fd = orcidx_open(raw, &size, &mtime_ns)
-        if fd >= 0 and not 0 < size <= most:
-            orcidx_close(fd)
-            fd = -1
-    if fd < 0:
-        return None
-    n = min(size, last)
-    try:
-        data = PyBytes_FromStringAndSize(NULL, n)
-        room = data
-        with nogil:
-            done = orcidx_pread(fd, room, n, size - n, size, mtime_ns)
-    finally:
-        orcidx_close(fd)
-    return (data, size, mtime_ns) if done else None
+        done = read_end(raw, most, last, &end)
+    return (end_view(&end), end.size, end.mtime_ns) if done else None
 
 
 cdef class LocalFile:

@@ -18,6 +18,7 @@ from orcidx.index_directory import catalogs
 from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
+from orcidx.orc import small_file
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
 from orcidx.paimon_table.read.file_pruning import FileBounds
@@ -37,6 +38,7 @@ from orcidx.scanner import (
     kept_arrays,
     narrow_decimals,
     opened_file,
+    reads_ahead,
     row_count,
     row_width,
     small_files,
@@ -113,6 +115,8 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),
     "small files decoded together": ((small_groups, "ENABLED", False),),
+    "tails like the last one": ((small_file, "TailPattern", _gives(None)),),
+    "small files read ahead": ((reads_ahead, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
     "columns compared by NumPy": ((column_pairs, "ENABLED", False),),
     "ends of a range at once": ((ranges, "ENABLED", False),),

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexed_directory import index_here
 from range_server import RangeServer
+from work_done import small_reads
 
 import orcidx
 from orcidx import InvalidQuery, RowSelection, StorageError, col
 from orcidx.paimon import DeletionVector
-from orcidx.scanner import small_files
 from orcidx.storage import local
 
 ROWS = 1000
@@ -44,7 +44,7 @@ def tree(tmp_path):
 @pytest.fixture
 def opened(monkeypatch):
     """Returns lists of the local files that were opened or read by one call, and of those that are still open."""
-    paths, still = [], set()
+    paths, still = small_reads(monkeypatch), set()
     start, close = local.LocalReader.__init__, local.LocalReader.close
 
     def noted(self, path, **more):
@@ -56,8 +56,6 @@ def opened(monkeypatch):
         still.discard(id(self))
         close(self)
 
-    read = small_files.read_small
-    monkeypatch.setattr(small_files, "read_small", lambda path, *sizes: paths.append(path) or read(path, *sizes))
     monkeypatch.setattr(local.LocalReader, "__init__", noted)
     monkeypatch.setattr(local.LocalReader, "close", closed)
     return paths, still

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import orc
+from work_done import small_reads
 
 import orcidx
 from orcidx import CorruptFile, StorageError, col
 from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_file import split_small
+from orcidx.orc.small_file import SmallTails
 from orcidx.scanner import file_queue, small_filter
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.schema_reads import count_schema_reads
@@ -185,8 +186,7 @@ def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) ->
 def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         orc.write_table(table_of(number), tmp_path / f"{number:02}.orc")
-    reads: list[str] = []
-    monkeypatch.setattr("orcidx.scanner.small_files.read_small", lambda path, *_: reads.append(path))
+    reads = small_reads(monkeypatch, fail=True)
     assert orcidx.scan(tmp_path).count_rows() == 40 * ROWS
     assert len(reads) == 8
 
@@ -233,18 +233,13 @@ def test_what_cannot_be_read_so(tmp_path: Path) -> None:
         assert read_small(str(tmp_path / name), most, most) is None, name
     status = (tmp_path / "small").stat()
     assert read_small(str(tmp_path / "small"), most, 7) == (bytes(range(93, 100)), most, status.st_mtime_ns)
-    assert split_small(bytes(range(most)), most, MetadataLimits(), KINDS.get) is None
+    held = memoryview(bytes(range(most)))
+    assert SmallTails(MetadataLimits(), KINDS.get).split((held, most, 0, None)) is None
 
 
 def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the bytes nor the tail of a file are read again if the file is open and was not replaced."""
-    reads: list[str] = []
-
-    def read(path: str, *sizes: int) -> Any:
-        reads.append(path)
-        return read_small(path, *sizes)
-
-    monkeypatch.setattr("orcidx.scanner.small_files.read_small", read)
+    reads = small_reads(monkeypatch)
     with orcidx.open(paths[0]) as file:
         scan, key = file.scan(), file.scan(where=col("key") == 17)
         assert scan.to_table().equals(table_of(0))

@@ -22,7 +22,8 @@ from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.planner import schema_mapping
 from orcidx.scanner import decode_pool, file_queue, small_groups
 from orcidx.scanner.small_files import SmallFiles
-from orcidx.scanner.small_groups import SmallGroup
+from orcidx.scanner.small_filter import SmallFilter
+from orcidx.scanner.small_groups import SmallGroup, WantedColumns
 
 FILES, ROWS = 40, 100
 
@@ -82,9 +83,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     real = SmallGroup.columns
 
-    def columns(self: SmallGroup[Any], wanted: Any, places: Any, parts: int) -> Any:
-        found.append((len(wanted.columns), len(self.files if places is None else places)))
-        return real(self, wanted, places, parts)
+    def columns(self: SmallGroup[Any], wanted: WantedColumns, parts: int) -> Any:
+        found.append((len(wanted.columns.columns), len(self.files if wanted.places is None else wanted.places)))
+        return real(self, wanted, parts)
 
     monkeypatch.setattr(SmallGroup, "columns", columns)
     return found
@@ -102,11 +103,10 @@ def test_other_columns_of_files_without_matching_rows_are_not_decoded(
     decoded.clear()
     found = scan.to_table()
     assert found.num_rows == 16 * (ROWS - 2)
-    # All files of the first two groups have matching rows, and then one file of each group has. The columns of a group
-    # are chosen before the rows of the group before it are tested.
-    alone, others, every = (1, 4), (4, 4), (5, 4)
-    assert decoded[:6] == [alone, alone, others, every, others, every]
-    assert sorted(decoded[6:]) == sorted([alone, (4, 1)] * 6)
+    # All files of the first two groups have matching rows, and then one file of each group has. The other columns of a
+    # group are decoded while the columns of the condition are decoded for the groups after it.
+    alone, others, few = (1, 4), (4, 4), (4, 1)
+    assert decoded == [*[alone] * 4, others, others, *[alone, few] * 6, few, few]
     assert found.equals(separately(monkeypatch, scan.to_table))
 
 
@@ -271,6 +271,57 @@ def test_all_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression:
             assert found.equals(expected)
     assert orcidx.scan(paths, ["much", "flag"]).to_table().equals(table.select(["much", "flag"]))
     assert orcidx.scan(paths, timestamp_unit="us").to_table().equals(table)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_matching_rows_of_all_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: bool, compression: str
+) -> None:
+    """Values of fixed width without nulls are moved together while they are decoded, and others afterwards."""
+    paths = [str(tmp_path / f"{number:02}.orc") for number in range(12)]
+    for number, path in enumerate(paths):
+        table = kinds(number, nulls=nulls).slice(0, ROWS - 5 * (number % 3))
+        tested = pa.array([(row * 31 + number) % 100 if number != 5 else -1 for row in range(table.num_rows)])
+        orcidx.write_table(table.append_column("tested", tested), path, compression=compression)
+    for where in (
+        col("tested") < 100,  # all rows
+        col("tested") != 17,  # nearly all rows
+        col("tested") < 50,
+        col("tested") < 3,
+        (col("tested") == 17) & (col("key") < 600),  # no row of most files
+        col("tested") == 200,
+        (col("tested") < 40) | col("flag").is_null(),
+    ):
+        scan = orcidx.scan(paths, where=where)
+        expected = separately(monkeypatch, scan.to_table)
+        for rows in (1, 250, 1 << 16):
+            monkeypatch.setattr(small_groups, "GROUP_ROWS", rows)
+            for threads in (False, True):
+                found = orcidx.scan(paths, where=where, use_threads=threads).to_table()
+                found.validate(full=True)
+                assert found.equals(expected), where
+
+
+def test_an_error_of_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The condition of a group is tested while earlier groups are decoded. Its error is raised, and the threads end."""
+    paths, tested = written(tmp_path), []
+    real = SmallFilter.test
+
+    def test(self: SmallFilter, asked: Any, rows: int) -> Any:
+        tested.append(rows)
+        if len(tested) == 3:
+            raise ArithmeticError("made up")
+        return real(self, asked, rows)
+
+    monkeypatch.setattr(SmallFilter, "test", test)
+    monkeypatch.setattr(small_groups, "GROUP_ROWS", 4 * ROWS)
+    scan = orcidx.scan(paths, ["key", "word"], col("word") == "w3")
+    with pytest.raises(ArithmeticError, match="made up"):
+        scan.to_table()
+    assert tested == [4 * ROWS] * 4, "the error is raised after the rows of the groups before it"
+    monkeypatch.undo()
+    assert scan.to_table().num_rows == scan.count_rows() > 0
 
 
 @pytest.mark.parametrize("where", [None, col("key") >= 0, (col("price") > 1) | col("flag").is_null()], ids=str)

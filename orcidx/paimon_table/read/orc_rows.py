@@ -19,8 +19,9 @@ from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.small_files import SmallFiles, SmallReads, SmallRows
+from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.scanner.small_groups import WaitingFile
+from orcidx.scanner.small_reads import SmallReads
 from orcidx.storage import Source
 from orcidx.storage.local import SMALL_FILE_BYTES
 

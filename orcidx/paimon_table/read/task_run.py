@@ -29,7 +29,7 @@ from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_re
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.scanner.metrics import ScanMetrics, add_counts
-from orcidx.scanner.small_groups import SmallGroups, WaitingFile
+from orcidx.scanner.small_groups import LANES, SmallGroups, WaitingFile
 
 __all__ = ["TaskRun", "WaitingFiles", "unopened_file"]
 
@@ -163,7 +163,7 @@ class WaitingFiles:
             self._groups.start()
 
     def count(self, *, rest: bool = False) -> int:
-        """The number of matching rows of all groups that were started, except the last one, which threads decode while
+        """The number of matching rows of all groups that were started, except the last ones, which threads decode while
         more files are added. ``rest``: the number for all files."""
         return sum([_counted(*found) for found in self._taken(rest=rest)])
 
@@ -191,7 +191,7 @@ class WaitingFiles:
         groups = self._groups
         if rest:
             groups.start()
-        while len(groups.started) > (not rest and self._has_returned):
+        while len(groups.started) > (LANES - 1 if self._has_returned and not rest else 0):
             self._has_returned = True
             group, batch = groups.take()
             self._alone = self._alone or batch is None

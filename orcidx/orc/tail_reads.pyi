@@ -1,0 +1,26 @@
+from typing import Any
+
+from orcidx.orc.native_codec import NativeCodec
+
+class TailPattern:
+    like: Any
+    def __init__(
+        self,
+        like: Any,
+        *,
+        postscript: bytes,
+        footer: bytes,
+        codec: NativeCodec | None,
+        block_size: int,
+        most_fields: int,
+        most_bytes: int,
+        most_size: int,
+    ) -> None: ...
+
+class TailReads:
+    left: int
+    def __init__(self, paths: list[str], pattern: TailPattern | None, *, most: int, last: int) -> None: ...
+    def run(self) -> None: ...
+    def take(
+        self, path: str
+    ) -> tuple[memoryview, int, int, tuple[Any, list[int], bytes, bytes | None] | None] | None: ...

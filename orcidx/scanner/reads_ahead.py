@@ -1,0 +1,79 @@
+"""``ReadsAhead``: reads the next small files of a scan, while the caller works with the files before them.
+
+Some tests set ``ENABLED`` to False. Each file is then read when it is needed, with the same results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from orcidx.orc.small_file import FoundFile, SmallTails
+from orcidx.orc.tail_reads import TailReads
+from orcidx.scanner.chains import Chains, Round
+from orcidx.scanner.jobs_left import JobsLeft
+from orcidx.storage.local import SMALL_FILE_BYTES
+
+__all__ = ["ENABLED", "ReadsAhead"]
+
+ENABLED = True
+
+FILES_A_READ = 64
+"""The most files that one task reads. A thread needs the GIL at the beginning and the end of each task, and waits for
+it as long as the caller's Python code runs. So few tasks are better than many."""
+
+BYTES_A_READ = 4 << 20
+"""A task reads fewer files if these files would have more bytes. They are assumed to be as large as the last file."""
+
+TASKS = 2
+"""The number of tasks that are waiting or running, or whose files are not all taken."""
+
+
+class ReadsAhead:
+    """Reads the files of the jobs that are left. ``threads``: the number of threads, including the caller's thread. The
+    caller itself runs a task that no other thread has started."""
+
+    def __init__(self, jobs: JobsLeft, tails: SmallTails, threads: int) -> None:
+        self._jobs = jobs
+        self._tails = tails
+        self._chains = Chains([0] * TASKS, threads)
+        self._number = 0
+        self._size = 1
+        self._waiting: deque[tuple[TailReads, Round]] = deque()
+        self._ready: TailReads | None = None
+
+    def begin(self, last: int) -> None:
+        """Lets threads read the ends of the next files. ``last``: how many bytes of each file."""
+        count = max(1, min(FILES_A_READ, BYTES_A_READ // self._size))
+        while len(self._waiting) + (self._ready is not None) < TASKS:
+            jobs = self._jobs.look(count)
+            if not jobs:
+                break
+            paths = [job.source.location for job in jobs if job.source.kind == "path" and job.opened is None]
+            reads = TailReads(paths, self._tails.pattern, most=SMALL_FILE_BYTES, last=last)
+            self._number += 1
+            self._waiting.append((reads, self._chains.add([self._number % TASKS], [reads.run])))
+        self._chains.start_early()
+
+    def take(self, path: str, last: int) -> FoundFile | None:
+        """Returns the file, if it was read. ``last``: how many bytes of the files after it are read."""
+        while True:
+            if self._ready is None:
+                if not self._waiting:
+                    return None
+                reads, begun = self._waiting[0]
+                self._chains.finish(begun)  # may be interrupted
+                self._waiting.popleft()
+                self._ready = reads
+                self.begin(last)
+            found = self._ready.take(path)
+            if found is not None:
+                self._size = len(found[0])
+            if found is not None or self._ready.left:
+                return found
+            self._ready = None
+
+    def close(self) -> None:
+        """Waits for the threads that read."""
+        self._chains.close()
+        self._waiting.clear()
+        self._ready = None
