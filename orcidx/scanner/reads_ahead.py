@@ -29,15 +29,16 @@ TASKS = 2
 
 
 class ReadsAhead:
-    """Reads the files of the jobs that are left. ``threads``: the number of threads, including the caller's thread. The
-    caller itself runs a task that no other thread has started."""
+    """Reads the files of the jobs that are left. ``size``: the number of bytes that were read of the file before them.
+    ``threads``: the number of threads, including the caller's thread. The caller itself runs a task that no other
+    thread has started."""
 
-    def __init__(self, jobs: JobsLeft, tails: SmallTails, threads: int) -> None:
+    def __init__(self, jobs: JobsLeft, tails: SmallTails, size: int, threads: int) -> None:
         self._jobs = jobs
         self._tails = tails
         self._chains = Chains([0] * TASKS, threads)
         self._number = 0
-        self._size = 1
+        self._size = size
         self._waiting: deque[tuple[TailReads, Round]] = deque()
         self._ready: TailReads | None = None
 

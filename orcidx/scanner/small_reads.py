@@ -69,6 +69,7 @@ class SmallReads:
     last: int
     limits: MetadataLimits | None = None
     held: HeldFile | None = None
+    _size: int = 0
     _tails: SmallTails | None = None
     _ahead: ReadsAhead | None = None
 
@@ -85,7 +86,8 @@ class SmallReads:
             found = alone.take(path)
         if found is not None:
             data, size, mtime, _ = found
-            self._count(len(data))
+            self._size = len(data)
+            self._count(self._size)
             self.held = HeldFile(path, data, mtime) if len(data) == size else None
         return found
 
@@ -101,8 +103,8 @@ class SmallReads:
 
     def read_ahead(self, jobs: JobsLeft, *, use_threads: bool) -> None:
         """Lets threads read the files of the next jobs, if a similar file was read before."""
-        if reads_ahead.ENABLED and self._tails is not None:
-            self._ahead = ReadsAhead(jobs, self._tails, thread_count(use_threads=use_threads))
+        if reads_ahead.ENABLED and self._tails is not None and self._size:
+            self._ahead = ReadsAhead(jobs, self._tails, self._size, thread_count(use_threads=use_threads))
             self._ahead.begin(self.last)
 
     def close(self) -> None:
