@@ -173,10 +173,16 @@ cdef int fill_indexes(IntRle indexes, int64_t count, int64_t size, int32_t* out)
     indexes.largest = 0                 # reading sets it to the largest index, which may exceed 32 bits
     while done < count:
         step = min(count - done, <int64_t> CHECKED)
-        indexes.read_int32(out + done, step)
-        if indexes.largest >= <uint64_t> size or outside(out + done, step, <uint32_t> size):
-            fail_index(indexes, out + done, step, size)
+        next_indexes(indexes, step, size, out + done)
         done += step
+    return 0
+
+
+cdef int next_indexes(IntRle indexes, int64_t count, int64_t size, int32_t* out) except -1 nogil:
+    # Reads the next indexes, and checks that each has an entry.
+    indexes.read_int32(out, count)
+    if indexes.largest >= <uint64_t> size or outside(out, count, <uint32_t> size):
+        fail_index(indexes, out, count, size)
     return 0
 
 
@@ -205,9 +211,7 @@ def read_views(IntRle indexes not None, int64_t count, const uint8_t[::1] views 
         indexes.largest = 0                 # see read_indexes
         while done < count:
             step = min(count - done, <int64_t> LENGTHS)
-            indexes.read_int32(codes, step)
-            if indexes.largest >= <uint64_t> size or outside(codes, step, <uint32_t> size):
-                fail_index(indexes, codes, step, size)
+            next_indexes(indexes, step, size, codes)
             for i in range(step):
                 memcpy(target + (done + i) * VIEW, source + <int64_t> codes[i] * VIEW, VIEW)
             done += step
@@ -217,8 +221,7 @@ def read_marks(IntRle indexes not None, const uint8_t[::1] marks not None, uint8
     """Reads a dictionary index for each byte of ``out``, and writes the byte of that dictionary entry there. ``marks``
     has a byte for each entry. Raises ``CorruptFile`` if an index has no entry."""
     cdef int32_t codes[LENGTHS]
-    cdef int64_t step, done = 0, count = out.shape[0], size = marks.shape[0]
-    cdef int64_t first, last
+    cdef int64_t step, first, last, done = 0, count = out.shape[0], size = marks.shape[0]
     cdef bint is_range
     cdef const uint8_t* of_entries
     cdef uint8_t* target
@@ -228,27 +231,25 @@ def read_marks(IntRle indexes not None, const uint8_t[::1] marks not None, uint8
         return
     of_entries, target = &marks[0] if size else NULL, &out[0]
     with nogil:
-        first = last = 0
-        while first < size and not of_entries[first]:
-            first += 1
-        last = first
-        while last < size and of_entries[last] == 1:
-            last += 1
-        step = last
-        while step < size and not of_entries[step]:
-            step += 1
-        is_range = step == size             # all other entries have 0, so two comparisons are enough
+        first = same_marks(of_entries, 0, size, 0)
+        last = same_marks(of_entries, first, size, 1)
+        is_range = same_marks(of_entries, last, size, 0) == size    # then two comparisons are enough
         indexes.largest = 0                 # see read_indexes
         while done < count:
             step = min(count - done, <int64_t> LENGTHS)
-            indexes.read_int32(codes, step)
-            if indexes.largest >= <uint64_t> size or outside(codes, step, <uint32_t> size):
-                fail_index(indexes, codes, step, size)
+            next_indexes(indexes, step, size, codes)
             if is_range:
                 mark_int32(codes, step, <int32_t> first, <int32_t> (last - 1), target + done)
             else:
                 mark_entries(codes, step, of_entries, target + done)
             done += step
+
+
+cdef int64_t same_marks(const uint8_t* marks, int64_t start, int64_t size, uint8_t mark) noexcept nogil:
+    # The first entry from `start` on that does not have this mark, or `size`.
+    while start < size and marks[start] == mark:
+        start += 1
+    return start
 
 
 cdef void mark_entries(const int32_t* codes, int64_t n, const uint8_t* marks, uint8_t* out) noexcept nogil:
