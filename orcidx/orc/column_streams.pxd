@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.byte_rle cimport BooleanRle
-from orcidx.orc.footers cimport StreamTable
+from orcidx.orc.stripe_tables cimport StreamTable
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 from orcidx.storage.local_file cimport LocalFile

@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from orcidx.orc.byte_rle cimport BooleanRle
-from orcidx.orc.footers cimport EncodingTable, StreamTable
+from orcidx.orc.stripe_tables cimport EncodingTable, StreamTable
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window, aim as aim_window, reopen
 from orcidx.storage.local_file cimport LocalFile

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.orc.compression import CHUNK_HEADER, open_codec
-from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.stream_sources import HeldStream
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import DEMAND_BYTES, Ahead, PlannedStream, StreamReads
+from orcidx.orc.stripe_tables import StreamTable
 from orcidx.orc.types import OrcType
 from orcidx.pruning.row_forms import runs_of_mask
 from orcidx.storage import RangeReader, start_read

@@ -19,7 +19,6 @@ from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.footer_records import StripeInformation
-from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.metadata_cache import FOOTERS, PARSED_PER_STORED_BYTE, read_tail_cached
@@ -27,6 +26,7 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.opened_streams import OpenedStreams
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.stripe_tables import StreamTable
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import Fingerprint, RangeReader

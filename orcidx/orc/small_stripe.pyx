@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from orcidx.orc.column_streams cimport StoredStripes, Stretch, stretch_of
 from orcidx.orc.decimals cimport rounding_of
-from orcidx.orc.footers cimport EncodingTable, StreamTable
+from orcidx.orc.stripe_tables cimport EncodingTable, StreamTable
 from orcidx.orc.plain_columns cimport (
     BINARY, BITS, BYTES, DAYS, DECIMALS, FLOATS, INTS, LONGS, SHORTS, TEXT, Allowance, PlainColumns,
 )

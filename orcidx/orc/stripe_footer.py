@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, located
 from orcidx.orc.footer_records import StripeInformation
-from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.foreign import ZEROS
 from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind
 from orcidx.orc.metadata import FileTail, unframe
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.stripe_tables import EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.wire import Message
 
 if TYPE_CHECKING:
