@@ -24,11 +24,11 @@ from orcidx.orc.bound_values import Bools
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
 from orcidx.orc.decimal_text import plain_text
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, is_own
 from orcidx.orc.statistics import NANOS_PER_MILLI
 from orcidx.orc.streams import is_decimal64
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, FARTHEST_ZONE, Zone, clock_zone
 from orcidx.orc.types import (
     FLOAT_KINDS,

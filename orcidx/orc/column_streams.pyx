@@ -86,7 +86,7 @@ cdef class StoredStripes:
                 self.views.append(view)     # the memory stays as it is until all columns are decoded
                 part.stored, part.size = &view[0] if view.shape[0] else NULL, view.shape[0]
             self.has_null_rows |= (<StreamTable?> footer.streams).find(0, KINDS[AT_PRESENT]) >= 0
-            self.footers.append((footer.streams, footer.encodings.table))
+            self.footers.append((footer.streams, footer.encodings))
             self.count += 1
             self.rows += rows
             self.longest = max(self.longest, rows)

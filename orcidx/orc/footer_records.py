@@ -1,12 +1,13 @@
-"""The records that a footer lists: stripes and types."""
+"""The records that footers list: stripes, types and encodings."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from orcidx.orc.kinds import TypeKind
+from orcidx.orc.kinds import EncodingKind, TypeKind
 
-__all__ = ["StripeInformation", "TypeRecord"]
+__all__ = ["ColumnEncoding", "StripeInformation", "TypeRecord"]
 
 
 class StripeInformation(NamedTuple):
@@ -41,3 +42,13 @@ class TypeRecord(NamedTuple):
     attributes: tuple[tuple[str, str], ...] = ()
     crs: str | None = None
     edge_algorithm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEncoding:
+    """The encoding of one column of a stripe. ``bloom_encoding``: 0 or absent means the original encoding, 1 means
+    timestamps in UTC (ORC-135)."""
+
+    kind: EncodingKind
+    dictionary_size: int = 0
+    bloom_encoding: int = 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.stream_sources import HeldStream
-from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter
+from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.window import Window
 
 __all__ = ["HeldStripe"]

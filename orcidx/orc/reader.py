@@ -18,13 +18,13 @@ import numpy.typing as npt
 from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
-from orcidx.orc.footer_records import StripeInformation
+from orcidx.orc.footer_records import ColumnEncoding, StripeInformation
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.metadata_cache import FOOTERS, PARSED_PER_STORED_BYTE, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.opened_streams import OpenedStreams
-from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
+from orcidx.orc.stripe_footer import StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.stripe_tables import StreamTable
 from orcidx.orc.types import OrcType

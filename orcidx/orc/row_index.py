@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail, unframe
 from orcidx.orc.statistics import RawStatistics, decode_statistics
 from orcidx.orc.streams import PositionIterator, position_count, position_offsets, stream_layout
-from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter
+from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.stripe_tables import StreamTable
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_index_entries

@@ -58,7 +58,7 @@ cdef class Recipe:
         """Whether reading a stripe from a file will probably succeed: all columns are plain, their streams are adjacent
         and not large, and arrays of ``most`` bytes are enough."""
         cdef StreamTable streams = footer.streams
-        cdef EncodingTable encodings = footer.encodings.table
+        cdef EncodingTable encodings = footer.encodings
         cdef Stretch stretch
         cdef Py_ssize_t column
         cdef int shape, width

@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from orcidx.errors import CorruptFile, located
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.foreign import ZEROS
-from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind
+from orcidx.orc.kinds import STREAM_NAMES, EncodingKind
 from orcidx.orc.metadata import FileTail, unframe
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.stripe_tables import EncodingTable, StreamTable, split_stripe_footer
+from orcidx.orc.stripe_tables import MOST_STREAMS, EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.wire import Message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer"]
+__all__ = ["StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer", "writer_timezone"]
 
-MOST_STREAMS = 16
-"""The most streams of a column. The format has 13 kinds, and every writer writes at most 8 of them."""
-
-_ENCODING_KINDS = tuple(EncodingKind)
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnEncoding:
-    """``bloom_encoding``: 0 or absent means the original encoding, 1 means timestamps in UTC (ORC-135)."""
-
-    kind: EncodingKind
-    dictionary_size: int = 0
-    bloom_encoding: int = 0
-
-
-_PLAIN = tuple(map(ColumnEncoding, EncodingKind))
-
-
-class Encodings:
-    """The encodings of a stripe, by column id. ``table`` stores the encodings as numbers."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table: EncodingTable) -> None:
-        self.table = table
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def __getitem__(self, column: int) -> ColumnEncoding:
-        kind, dictionary_size, bloom_encoding = self.table[column]
-        if not dictionary_size and not bloom_encoding:
-            return _PLAIN[kind]
-        return ColumnEncoding(_ENCODING_KINDS[kind], dictionary_size, bloom_encoding)
-
-
-@dataclass(frozen=True, eq=False)
-class StripeFooter:
+class StripeFooter(NamedTuple):
     """``streams``: maps (column id, kind) to (offset in the file, length), in file order. ``encodings``: the encodings
     of the columns, by column id."""
 
     streams: StreamTable
-    encodings: Encodings
+    encodings: EncodingTable
     writer_timezone: str | None
 
 
@@ -100,15 +62,20 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
             "each column"
         )
     _locate(streams, stripe)
+    return StripeFooter(streams, encodings, writer_timezone(others))
+
+
+def writer_timezone(others: bytes) -> str | None:
+    """The name of the writer's time zone. ``others``: the bytes of all fields of a stripe footer that are neither
+    streams nor encodings."""
     message = Message(others, "StripeFooter") if others else None
-    zone = message.text(3, "replace") if message is not None and message.has(3) else None
-    return StripeFooter(streams=streams, encodings=Encodings(encodings), writer_timezone=zone)
+    return message.text(3, "replace") if message is not None and message.has(3) else None
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
     """Computes the offset of each stream by adding the lengths of the streams before it. The lengths of streams of
     unknown kinds, and of placeholders for encrypted streams, are added as well."""
-    wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
+    wrong = table.locate(stripe.offset, stripe.footer_offset)
     if wrong is not None:
         number, at = wrong
         kind, column, length = table.numbers_of(number)
@@ -119,8 +86,3 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
             f"stream {name} of column id {column} ends at offset {at + length}, but the stripe's data ends at offset "
             f"{stripe.footer_offset}"
         )
-
-
-_PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA  # kinds as bits
-_KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
-"""Kinds as bits. Higher kinds are for statistics of encrypted columns and do not occur in stripes."""

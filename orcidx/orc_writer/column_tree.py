@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc_writer.array_layouts import is_list_view
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_filters import BloomBuilder

@@ -16,13 +16,12 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
-from orcidx.orc.footer_records import StripeInformation, TypeRecord
+from orcidx.orc.footer_records import ColumnEncoding, StripeInformation, TypeRecord
 from orcidx.orc.foreign import MAGIC
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import OWN_SOFTWARE
 from orcidx.orc.metadata_checks import check_types
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc_writer.framing import Framing
 from orcidx.orc_writer.messages import blob, packed, text, uint, varint
 

@@ -18,9 +18,9 @@ from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import USUAL_OPTIONS, ReadOptions
 from orcidx.orc.bloom_keys import distrust_bloom
 from orcidx.orc.calendars import GREGORIAN_START
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_index_entries
 from orcidx.orc_writer.arrow_types import WriteNode, describe_schema

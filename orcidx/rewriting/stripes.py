@@ -18,11 +18,11 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, OrcidxError, located
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.orc.compression import Codec, decompressed_chunks, open_codec
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import STREAM_NAMES, CompressionKind, StreamKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.streams import position_offsets, stream_layout
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_index_entries
 from orcidx.orc_writer.chunks import OutStream

@@ -36,10 +36,10 @@ from streams.framing import Chopped, chop
 
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import ColumnReader, Limits, open_column
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 

@@ -11,8 +11,8 @@ from columns.column_encoder import Encoded, Layout, node, numbered
 from streams.framing import chop
 
 from orcidx.orc.columns.base import Limits
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
-from orcidx.orc.stripe_footer import ColumnEncoding
 
 PRESENT, DATA, LENGTH = StreamKind.PRESENT, StreamKind.DATA, StreamKind.LENGTH
 DICTIONARY_DATA, SECONDARY = StreamKind.DICTIONARY_DATA, StreamKind.SECONDARY

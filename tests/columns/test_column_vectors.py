@@ -12,8 +12,8 @@ from streams.encoders import varint
 from streams.framing import chop, chunk_sizes, read_sizes, split_counts
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 
 V1, V2 = EncodingKind.DIRECT, EncodingKind.DIRECT_V2

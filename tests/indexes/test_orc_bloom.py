@@ -28,9 +28,9 @@ from orcidx.orc.bloom_keys import (
     many_hashes,
     may_wrap,
 )
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, unframe
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, load_zone
 from orcidx.orc.types import LONGEST_SIZED, OrcType
 

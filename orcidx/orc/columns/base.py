@@ -20,10 +20,10 @@ from orcidx.errors import CorruptFile, OrcidxError, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc import nulls
 from orcidx.orc.byte_rle import BooleanRle
+from orcidx.orc.footer_records import ColumnEncoding
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator, rle_version, stream_layout
-from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.orc.window import Window
 from orcidx.threads.waiting import Held, Tally
