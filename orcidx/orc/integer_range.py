@@ -9,6 +9,8 @@ trust. If it cannot rule out a file, ``bounds`` and ``evidence`` examine the fil
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from orcidx.options import ValueOptions
@@ -19,15 +21,11 @@ from orcidx.orc.types import INTEGER_KINDS, OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain
 from orcidx.pruning.bounds import numbers_rule_out
 
-__all__ = ["FileNumbers", "file_rules_out"]
+__all__ = ["FileNumbers", "FileTest", "file_test"]
 
 
 class FileNumbers(Protocol):
-    """The parts of a file that ``file_rules_out`` needs: the ``FileFacts``, the number of rows, and the Footer
-    message."""
-
-    @property
-    def facts(self) -> FileFacts: ...
+    """The parts of a file that are compared: the number of rows, and the Footer message."""
 
     @property
     def rows(self) -> int: ...
@@ -36,13 +34,19 @@ class FileNumbers(Protocol):
     def footer_bytes(self) -> bytes: ...
 
 
-def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
-    """Whether the file's statistics of the column ``node`` prove that no row matches the leaf. ``node`` must not be
-    below a list, map or union. False if the minimum and maximum are not enough to decide."""
+FileTest = Callable[[FileNumbers], bool]
+"""Whether the statistics of a file prove that no row matches."""
+
+
+def file_test(leaf: BoundLeaf, node: OrcType, facts: FileFacts, options: ValueOptions) -> FileTest | None:
+    """Compares a leaf with the file's statistics of the column ``node``, which must not be below a list, map or union.
+    ``facts``: the facts of the files. Returns None if the statistics of the column cannot be compared in this way."""
     if leaf.domain is not Domain.INT or node.kind not in INTEGER_KINDS or reads_as_timestamp(node, options):
-        return False
-    if distrust(node, "file", file.facts, options) is not None:
-        return False
+        return None
+    return partial(_rules_out, leaf, node) if distrust(node, "file", facts, options) is None else None
+
+
+def _rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers) -> bool:
     found = integer_extremes(file.footer_bytes, node.id)
     if found is None:
         return False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcidx.orc.metadata import FileTail, Footer, read_tail
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_file import FileKind, likeness_of
+from orcidx.orc.small_tails import FileKind, likeness_of
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, build_tree
 from orcidx.storage import IdentityCache, RangeReader

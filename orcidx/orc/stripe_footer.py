@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer", "writer_timezone"]
 
+
 class StripeFooter(NamedTuple):
     """``streams``: maps (column id, kind) to (offset in the file, length), in file order. ``encodings``: the encodings
     of the columns, by column id."""

@@ -1,6 +1,7 @@
 from typing import Any
 
 from orcidx.orc.native_codec import NativeCodec
+from orcidx.orc.small_file import FoundFile
 
 class TailPattern:
     like: Any
@@ -8,6 +9,7 @@ class TailPattern:
         self,
         like: Any,
         *,
+        columns: int,
         postscript: bytes,
         footer: bytes,
         codec: NativeCodec | None,
@@ -21,6 +23,4 @@ class TailReads:
     left: int
     def __init__(self, paths: list[str], pattern: TailPattern | None, *, most: int, last: int) -> None: ...
     def run(self) -> None: ...
-    def take(
-        self, path: str
-    ) -> tuple[memoryview, int, int, tuple[Any, list[int], bytes, bytes | None] | None] | None: ...
+    def take(self, path: str) -> FoundFile | None: ...

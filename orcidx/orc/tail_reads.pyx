@@ -10,13 +10,20 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
-from os import fsencode
 
 from orcidx.orc.native_codec cimport NativeCodec, put_room, take_room
+from orcidx.orc.small_file cimport FoundFile, SmallFile
+from orcidx.orc.stripe_tables cimport StripeTables, free_tables, read_tables, taken_tables
 from orcidx.orc.wire cimport LENGTH, VARINT, Cursor, Field, inner_cursor, open_cursor, read_field
 from orcidx.storage.local_file cimport FileEnd, end_view, read_end
 
+from orcidx.orc.footer_records import StripeInformation
+from orcidx.orc.stripe_footer import StripeFooter, writer_timezone
+
 __all__ = ["TailPattern", "TailReads"]
+
+cdef extern from "Python.h":
+    bytes PyUnicode_EncodeFSDefault(object text)
 
 cdef enum:
     MAGIC_BYTES = 4     # "ORC" and the length of the PostScript are the last bytes of a file
@@ -40,7 +47,8 @@ cdef struct SmallRead:
     FileEnd end                 # `data` is NULL if the file could not be read
     Tail tail
     Message footer              # NULL if the tail does not have the bytes of the pattern
-    Message stripe_footer
+    StripeTables tables         # of the footer of the stripe
+    Message others              # the field of this footer that is neither a stream nor an encoding
 
 
 cdef struct Bytes:
@@ -127,36 +135,40 @@ cdef bint keep(Message* message, const uint8_t* data, Py_ssize_t length) noexcep
 
 
 cdef class TailPattern:
-    """The bytes that the tails of similar files share. ``like``: what the caller knows of these files. ``postscript``
-    and ``footer``: the messages of a file with one stripe that was read and checked. ``codec``: None for files without
-    a codec.
+    """The bytes that the tails of similar files share. ``like``: what the caller knows of these files. ``columns``: the
+    number of their column ids. ``postscript`` and ``footer``: the messages of a file with one stripe that was read and
+    checked. ``codec``: None for files without a codec.
 
-    Files that exceed a limit do not have the pattern: ``most_fields`` of a Footer, ``most_bytes`` of a decompressed
+    Files that exceed a limit do not have the pattern: ``most_fields`` of a message, ``most_bytes`` of a decompressed
     message, and ``most_size`` of the file."""
 
     cdef readonly object like
     cdef bytes postscript, footer
     cdef NativeCodec codec
-    cdef Py_ssize_t block_size, most_fields, most_bytes
+    cdef Py_ssize_t columns, block_size, most_fields, most_bytes
     cdef int64_t most_size
+    cdef bytes others
+    cdef object timezone        # the writer's time zone in `others`
 
-    def __cinit__(self, like, *, bytes postscript not None, bytes footer not None, NativeCodec codec,
-                  Py_ssize_t block_size, Py_ssize_t most_fields, Py_ssize_t most_bytes, int64_t most_size):
-        self.like, self.codec, self.block_size = like, codec, block_size
+    def __cinit__(self, like, *, Py_ssize_t columns, bytes postscript not None, bytes footer not None,
+                  NativeCodec codec, Py_ssize_t block_size, Py_ssize_t most_fields, Py_ssize_t most_bytes,
+                  int64_t most_size):
+        self.like, self.columns, self.codec, self.block_size = like, columns, codec, block_size
         self.postscript, self.footer = same_in_all(postscript, False), same_in_all(footer, True)
         self.most_fields, self.most_bytes, self.most_size = most_fields, most_bytes, most_size
 
-    cdef bint unframe(self, const uint8_t* data, Py_ssize_t length, uint8_t* room, Message* message) noexcept nogil:
-        if self.codec is None:
-            return length <= self.most_bytes and keep(message, data, length)
-        length = self.codec.unframe_into(data, length, self.block_size, room)
-        return 0 <= length <= self.most_bytes and keep(message, room, length)
+    cdef Py_ssize_t unframe(self, const uint8_t** data, Py_ssize_t length, uint8_t* room) noexcept nogil:
+        # Decompresses a message to `room`, and makes `data` point to it. Returns its length, or -1.
+        if self.codec is not None:
+            length = self.codec.unframe_into(data[0], length, self.block_size, room)
+            data[0] = room
+        return length if length <= self.most_bytes else -1
 
     cdef bint read(self, SmallRead* file, Bytes postscript, Bytes footer, uint8_t* room) noexcept nogil:
         # Reads the tail, and the footer of the stripe if it is in memory. Returns whether the file has this pattern.
         cdef const uint8_t* data = file.end.data
+        cdef const uint8_t* found
         cdef Tail* tail = &file.tail
-        cdef Message found
         cdef Cursor cursor
         cdef uint64_t length, end, limit
         cdef int64_t held = file.end.held, before
@@ -176,22 +188,44 @@ cdef class TailPattern:
         if end > limit:
             return False
         limit -= end
-        found.data = NULL
-        if not self.unframe(data + cursor.at - <int64_t> tail.footer_length, <Py_ssize_t> tail.footer_length, room,
-                            &found):
-            return False
-        cursor.base, cursor.at, cursor.end = found.data, 0, found.length
+        found = data + cursor.at - <int64_t> tail.footer_length
+        cursor.at, cursor.end = 0, self.unframe(&found, <Py_ssize_t> tail.footer_length, room)
+        cursor.base = found
         tail.fields = 0
-        if not (follows(cursor, True, footer, tail) and tail.fields <= self.most_fields and tail.stripes == 1
-                and is_before(tail.stripe, limit)):
-            free(found.data)
+        if not (cursor.end >= 0 and follows(cursor, True, footer, tail) and tail.fields <= self.most_fields
+                and tail.stripes == 1 and is_before(tail.stripe, limit) and keep(&file.footer, found, cursor.end)):
             return False
-        file.footer = found
         before = file.end.size - held
         end = tail.stripe[0] + tail.stripe[1] + tail.stripe[2]
-        if self.codec is not None and before <= <int64_t> end:
-            self.unframe(data + (<int64_t> end - before), <Py_ssize_t> tail.stripe[3], room, &file.stripe_footer)
+        if before <= <int64_t> end:
+            found = data + (<int64_t> end - before)
+            cursor.end = self.unframe(&found, <Py_ssize_t> tail.stripe[3], room)
+            self.read_stripe(file, found, cursor.end, <int64_t> end)
         return True
+
+    cdef bint read_stripe(self, SmallRead* file, const uint8_t* message, Py_ssize_t length, int64_t end) noexcept nogil:
+        cdef StripeTables* tables = &file.tables
+        if length < 0 or not read_tables(message, length, self.columns, self.most_fields, <int64_t> file.tail.stripe[0],
+                                         end, tables):
+            return False
+        if tables.start < tables.stop and not keep(&file.others, message + tables.start, tables.stop - tables.start):
+            free_tables(tables)
+        return True
+
+    cdef SmallFile found(self, SmallRead* file):
+        cdef SmallFile found = SmallFile.__new__(SmallFile)
+        cdef const uint64_t* stripe = file.tail.stripe
+        set_end(found, file)
+        found.like, found.footer_bytes = self.like, taken_bytes(&file.footer)
+        found.rows = <int64_t> stripe[4]
+        found.stripes = (StripeInformation(stripe[0], stripe[1], stripe[2], stripe[3], stripe[4]),)
+        if file.tables.rows != NULL:
+            others = taken_bytes(&file.others)
+            if others != self.others:
+                self.timezone, self.others = None if others is None else writer_timezone(others), others
+            streams, encodings = taken_tables(&file.tables)
+            found.footer = StripeFooter(streams, encodings, self.timezone)
+        return found
 
 
 cdef bint is_before(const uint64_t* stripe, uint64_t limit) noexcept nogil:
@@ -205,8 +239,9 @@ cdef bint is_before(const uint64_t* stripe, uint64_t limit) noexcept nogil:
 
 cdef bytes name_of(str path):
     # The path for functions of C. None if they cannot open it. `LocalReader` then raises the error.
+    cdef bytes name
     try:
-        name = fsencode(path)
+        name = PyUnicode_EncodeFSDefault(path)
     except UnicodeEncodeError:
         return None
     return None if b"\0" in name else name
@@ -237,7 +272,8 @@ cdef class TailReads:
         for place in range(self.count):
             free(self.files[place].end.data)
             free(self.files[place].footer.data)
-            free(self.files[place].stripe_footer.data)
+            free(self.files[place].others.data)
+            free_tables(&self.files[place].tables)
         free(self.files)
 
     def run(self):
@@ -269,13 +305,10 @@ cdef class TailReads:
         return 0
 
     def take(self, str path not None):
-        """Returns a file that was read: (its last bytes, its size, its modification time in nanoseconds, its tail). The
+        """Returns a file that was read. It is a ``SmallFile`` if it has the pattern, and otherwise a ``FoundFile``. The
         files must be taken in their order, but files may be left out. Returns None if no such file is left, and if the
-        file could not be read; ``LocalReader`` then raises the error.
-
-        The tail is None for a file without the pattern. Otherwise it is (what the caller knows of such files, the
-        numbers of the stripe, the Footer, the StripeFooter). The StripeFooter is None if it was not read or cannot be
-        read in this way."""
+        file could not be read; ``LocalReader`` then raises the error."""
+        cdef FoundFile found
         cdef SmallRead* file
         cdef Py_ssize_t place = self.count - self.left
         if not self.left:
@@ -288,10 +321,17 @@ cdef class TailReads:
         self.left = self.count - place - 1
         if file.end.data == NULL:
             return None
-        tail = None
         if file.footer.data != NULL:
-            tail = (self.pattern.like, file.tail.stripe, taken_bytes(&file.footer), taken_bytes(&file.stripe_footer))
-        return end_view(&file.end), file.end.size, file.end.mtime_ns, tail
+            return self.pattern.found(file)
+        found = FoundFile.__new__(FoundFile)
+        set_end(found, file)
+        return found
+
+
+cdef int set_end(FoundFile found, SmallRead* file) except -1:
+    found.size, found.mtime_ns = file.end.size, file.end.mtime_ns
+    found.data = end_view(&file.end)
+    return 0
 
 
 cdef bytes taken_bytes(Message* message):

@@ -8,9 +8,9 @@ trusted or absent, its rows are kept and a note is added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.dictionary import StreamBuffers
-from orcidx.orc.integer_range import FileNumbers, file_rules_out
+from orcidx.orc.integer_range import FileNumbers, FileTest, file_test
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.types import OrcType
 from orcidx.planner.bloom_choice import BloomChoice
@@ -34,7 +35,7 @@ from orcidx.pruning.evaluate import Outcome, evaluate
 from orcidx.pruning.findings import Evidence, Finding, Note
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FilePruner", "StripeDecision", "ruled_out"]
+__all__ = ["FilePruner", "StripeDecision", "numbers_test"]
 
 Path = tuple[str, ...]
 
@@ -100,25 +101,42 @@ class _LazyEvidence:
         return self._made.test(leaf, alive)
 
 
-def ruled_out(
+def numbers_test(
     where: BoundPredicate,
     places: Mapping[Path, OrcType | None],
     root: OrcType,
-    file: FileNumbers,
+    facts: FileFacts,
     options: ReadOptions,
-) -> bool:
-    """Whether simple comparisons with minima and maxima of the file prove that no row matches. For ``places`` see
-    ``FilePruner``."""
+) -> FileTest | None:
+    """Returns a function for files of one schema. It says whether simple comparisons with minima and maxima of a file
+    prove that no row matches. Returns None if they cannot prove it for any file. For ``places`` see ``FilePruner``."""
 
-    def excludes(node: object) -> bool:
-        if isinstance(node, BoundLeaf):
-            column = places.get(node.path)
-            if column is None or column.id in root.repeated_ids:
-                return False
-            return file_rules_out(node, column, file, options)
-        return False
+    def of_part(node: object) -> FileTest | None:
+        if not isinstance(node, BoundLeaf):
+            return None
+        column = places.get(node.path)
+        return None if column is None or column.id in root.repeated_ids else file_test(node, column, facts, options)
 
-    return options.row_index and fold(where.root, excludes, both=any, either=all)
+    return fold(where.root, of_part, both=_some_test, either=_every_test) if options.row_index else None
+
+
+def _some_test(tests: Iterator[FileTest | None]) -> FileTest | None:
+    known = [test for test in tests if test is not None]
+    return partial(_is_one_true, known) if known else None
+
+
+def _every_test(tests: Iterator[FileTest | None]) -> FileTest | None:
+    found = list(tests)
+    known = [test for test in found if test is not None]
+    return partial(_are_all_true, known) if len(known) == len(found) else None
+
+
+def _is_one_true(tests: Sequence[FileTest], file: FileNumbers) -> bool:
+    return any(test(file) for test in tests)
+
+
+def _are_all_true(tests: Sequence[FileTest], file: FileNumbers) -> bool:
+    return all(test(file) for test in tests)
 
 
 @dataclass
@@ -172,8 +190,10 @@ class FilePruner:
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may contain rows to return."""
         tail, root = self.columns.reader.tail, self.columns.reader.root
-        if self.where is not None and ruled_out(self.where, self.places, root, tail, self.columns.options):
-            return []
+        if self.where is not None:
+            test = numbers_test(self.where, self.places, root, tail.facts, self.columns.options)
+            if test is not None and test(tail):
+                return []
         left = self.wanted if self.outcome is None else self.outcome.may
         if left.is_all:
             return [number for number, stripe in enumerate(self.columns.reader.stripes) if stripe.rows]

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from orcidx.scanner.stage_timer import StageTimer
 from orcidx.spellings import counted, size_text
 from orcidx.storage import ReadMetrics
 
-__all__ = ["ScanMetrics", "StageTimer", "add_counts", "add_reads"]
-
-
-class StageTimer:
-    """A context manager that adds the time of its body to one entry of ``seconds``."""
-
-    __slots__ = ("_began", "_name", "_seconds")
-
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self._seconds = seconds
-        self._name = name
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + time.perf_counter() - self._began
+__all__ = ["ScanMetrics", "add_counts", "add_reads"]
 
 
 @dataclass

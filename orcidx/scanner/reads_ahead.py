@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from orcidx.orc.small_file import FoundFile, SmallTails
+from orcidx.orc.small_file import FoundFile
+from orcidx.orc.small_tails import SmallTails
 from orcidx.orc.tail_reads import TailReads
 from orcidx.scanner.chains import Chains, Round
 from orcidx.scanner.jobs_left import JobsLeft
@@ -68,7 +69,7 @@ class ReadsAhead:
                 self.begin(last)
             found = self._ready.take(path)
             if found is not None:
-                self._size = len(found[0])
+                self._size = len(found.data)
             if found is not None or self._ready.left:
                 return found
             self._ready = None

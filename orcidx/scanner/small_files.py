@@ -18,22 +18,23 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
-from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.plain_columns import PLAIN_ROWS
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.small_file import FileKind, SmallFile
+from orcidx.orc.small_file import FoundFile, SmallFile
+from orcidx.orc.small_tails import FileKind, Like
 from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
-from orcidx.planner.stripe_pruning import ruled_out
 from orcidx.scanner import small_groups
-from orcidx.scanner.metrics import ScanMetrics, StageTimer, add_counts
+from orcidx.scanner.like_files import LikeFiles, like_files, schema_of
+from orcidx.scanner.metrics import ScanMetrics, add_counts
 from orcidx.scanner.opened_file import opened_file, rows_that_match
-from orcidx.scanner.small_filter import SmallFilter, small_filter
+from orcidx.scanner.small_filter import SmallFilter
 from orcidx.scanner.small_groups import WaitingFile, WholeRows
 from orcidx.scanner.small_reads import SmallReads
 from orcidx.scanner.small_stripes import count_file, is_for_one_call, read_at_once
+from orcidx.scanner.stage_timer import StageTimer
 from orcidx.storage import Fingerprint
 from orcidx.storage.local import SMALL_FILE_BYTES
 
@@ -77,7 +78,7 @@ class SmallFiles:
         self._limits = MetadataLimits.of(options)
         self.reads = SmallReads(metrics, SMALL_FILE_BYTES if whole else TAIL_BYTES, self._limits)
         self._plan: tuple[bytes, SchemaPlan] | None = None
-        self._reader: tuple[SchemaPlan, SmallFilter | WholeRows | None] | None = None
+        self._known: LikeFiles | None = None
         cut = request.limit is not None and request.where is None
         usable = not (options.mmap or cut or options.strings == "dictionary")
         self._tries = TRIES_IN_VAIN if usable else 0
@@ -132,7 +133,9 @@ class SmallFiles:
         metrics.bytes_decompressed += work.bytes_decompressed
         count_file(metrics, reader.stripes, reader.facts.row_index_stride, is_out=False)
         footer = reader.tail.footer
-        return SmallRows(footer.rows, batches, partial(self._schema, plan, footer.user_metadata), footer.rows)
+        return SmallRows(
+            footer.rows, batches, partial(schema_of, plan, self._request, footer.user_metadata), footer.rows
+        )
 
     def _filter_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
         """Returns the matching rows of a file that the caller has opened, if all of them go into one table. For a
@@ -171,38 +174,37 @@ class SmallFiles:
         found = self.reads.read(job.source.location)
         if found is None:
             return None
-        if job.fingerprint is not None and not Fingerprint(found[1], None, found[2]).matches(job.fingerprint):
+        if job.fingerprint is not None and not Fingerprint(found.size, None, found.mtime_ns).matches(job.fingerprint):
             return None
         return self.reads.split(found)
 
     def _rows(self, file: SmallFile, job: FileJob, *, together: bool) -> SmallRows | None:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
             return None
-        plan = self._planned(file.type_bytes, file.kind.root, job)
-        schema = partial(self._schema, plan, file.user_metadata)
+        known = self._known
+        if known is None or known.like is not file.like or job.constants:
+            plan = self._planned(file.like.type_bytes, file.kind.root, job)
+            known = self._known = like_files(file, plan, self._request, known)
         if self._tails_alone:
-            return SmallRows(file.rows, [], schema, file.rows)
+            return SmallRows(file.rows, [], known.schema, file.rows)
         is_out = False
         found: list[pa.RecordBatch] | WaitingFile | None
-        if plan.where is None:
-            found = self._decoded(file, job, plan, together=together)
-        elif ruled_out(plan.where, plan.asked.places, file.kind.root, file, self._request.options):
+        if known.plan.where is None:
+            found = self._decoded(file, job, known, together=together)
+        elif known.test is not None and known.test(file):
             found, is_out = [], True
             self.reads.last = TAIL_BYTES
         else:
-            found = self._filtered(file, job, plan, together=together)
+            found = self._filtered(file, job, known.reader, together=together)
         if found is None:
             return None
         if isinstance(found, WaitingFile):
-            return SmallRows(0, [], schema, file.rows, found)
-        count_file(self._metrics, file.stripes, file.kind.facts.row_index_stride, is_out=is_out)
+            return SmallRows(0, [], known.schema, file.rows, found)
+        count_file(self._metrics, file.stripes, file.facts.row_index_stride, is_out=is_out)
         rows = 0
         for batch in found:
             rows += batch.num_rows
-        return SmallRows(rows, found, schema, file.rows)
-
-    def _schema(self, plan: SchemaPlan, metadata: Mapping[str, bytes]) -> pa.Schema:
-        return with_schema_metadata(plan.schema, metadata, self._request.schema)
+        return SmallRows(rows, found, known.schema, file.rows)
 
     def _planned(self, key: bytes, root: OrcType, job: FileJob) -> SchemaPlan:
         if job.constants:
@@ -211,25 +213,14 @@ class SmallFiles:
             self._plan = key, schema_plan(key, root, self._request, job)
         return self._plan[1]
 
-    def _reader_of(self, plan: SchemaPlan) -> SmallFilter | WholeRows | None:
-        if self._reader is None or self._reader[0] is not plan:
-            found: SmallFilter | WholeRows | None = None
-            if plan.where is not None:
-                found = small_filter(plan)
-            elif plan.at_once is not None or plan.has_only_constants:
-                found = WholeRows(plan, plan.at_once)
-            self._reader = plan, found
-        return self._reader[1]
-
     def _filtered(
-        self, file: SmallFile, job: FileJob, plan: SchemaPlan, *, together: bool
+        self, file: SmallFile, job: FileJob, under: SmallFilter | WholeRows | None, *, together: bool
     ) -> list[pa.RecordBatch] | WaitingFile | None:
         """Returns the matching rows, or the file with rows that are not decoded yet. Returns None if the file must be
         opened, for example because only its tail was read. After such a file, the next file is read completely."""
-        under = self._reader_of(plan)
         self.reads.last = SMALL_FILE_BYTES
         request = self._request
-        if not isinstance(under, SmallFilter) or not under.takes(file, request) or len(file.data) != file.size:
+        if not isinstance(under, SmallFilter) or not under.takes(file, request) or not file.is_whole:
             return None
         footer = file.stripe_footer(file.stripes[0], self._limits)
         if under.may_rule_out(footer, request):
@@ -251,18 +242,19 @@ class SmallFiles:
         return job.constants if name is None else {**job.constants, name: job.source.name}
 
     def _decoded(
-        self, file: SmallFile, job: FileJob, plan: SchemaPlan, *, together: bool
+        self, file: SmallFile, job: FileJob, known: LikeFiles, *, together: bool
     ) -> list[pa.RecordBatch] | WaitingFile | None:
         """Returns all rows, as a batch for each stripe, or the file with rows that are not decoded yet. Returns None if
         one of the stripes needs column readers."""
         options = self._request.options
-        if len(file.data) != file.size:
+        if not file.is_whole:
             return None
         if together and len(file.stripes) == 1:
-            stripe, under = file.stripes[0], self._reader_of(plan)
+            stripe, under = file.stripes[0], known.reader
             if under is not None and 0 < stripe.rows <= min(PLAIN_ROWS, options.batch_size):
                 footer, values = file.stripe_footer(stripe, self._limits), self._values(job)
                 return WaitingFile(under, self._request, self._metrics, file, footer, values, stripe.rows)
+        plan = known.plan
         if not plan.is_complete:
             return None
         work = ScanMetrics()
@@ -287,9 +279,9 @@ class SmallFiles:
 def _opened(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> SmallFile | None:
     """Makes a ``SmallFile`` from a file that the caller has already opened, if its bytes are in memory. Returns None
     for any other file. Also returns None if the file at the path has changed since it was opened."""
-    if job.fingerprint is None or reader.tail.footer.encryption is not None:
-        return None
     tail = reader.tail
+    if job.fingerprint is None or tail.footer.encryption is not None:
+        return None
     try:
         status = os.stat(job.source.location)
         known = job.fingerprint
@@ -301,8 +293,9 @@ def _opened(reader: OrcReader, job: FileJob, limits: MetadataLimits) -> SmallFil
     if data is None or limits.for_file(tail.size) is not limits:
         return None
     kind = FileKind(reader.facts, reader.root, tail.columns)
-    metadata = tail.footer.user_metadata
-    return SmallFile(data, tail.size, reader.schema_key, tail.rows, reader.stripes, tail.footer_bytes, kind, metadata)
+    like = Like(reader.schema_key, kind, tail.footer.user_metadata)
+    found = FoundFile(data, tail.size, status.st_mtime_ns)
+    return SmallFile(found, like, tail.rows, reader.stripes, tail.footer_bytes)
 
 
 def _is_all(job: FileJob) -> bool:

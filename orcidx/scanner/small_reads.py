@@ -10,7 +10,8 @@ from orcidx.options import RequestOptions
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.small_file import FoundFile, SmallFile, SmallTails
+from orcidx.orc.small_file import FoundFile, SmallFile
+from orcidx.orc.small_tails import SmallTails
 from orcidx.orc.tail_reads import TailReads
 from orcidx.scanner import reads_ahead
 from orcidx.scanner.decode_pool import thread_count
@@ -24,11 +25,10 @@ __all__ = ["SmallReads", "held_source"]
 
 
 class HeldFile(NamedTuple):
-    """All bytes of the small file at ``path``, and its modification time in nanoseconds when it was read."""
+    """The small file at ``path``, of which all bytes are in memory."""
 
     path: str
-    data: bytes | memoryview
-    mtime: int
+    file: FoundFile
 
     def source_like(self, source: Source) -> Source:
         """Returns a source of this file. Opening the source does not read the file's bytes again. ``source``: another
@@ -46,7 +46,7 @@ class HeldSource(Source):
     def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
         """See ``Source.open``."""
         storage = super().open(options, expected=expected)
-        hold(storage, self.held.data, self.held.mtime)
+        hold(storage, self.held.file.data, self.held.file.mtime_ns)
         return storage
 
 
@@ -57,7 +57,7 @@ def held_source(source: Source, reader: OrcReader) -> Source:
     version = reader.storage.fingerprint()
     if whole is None or len(whole) > SMALL_FILE_BYTES or version.mtime is None:
         return source
-    return HeldFile(source.location, bytes(whole), version.mtime).source_like(source)
+    return HeldFile(source.location, FoundFile(bytes(whole), len(whole), version.mtime)).source_like(source)
 
 
 @dataclass(eq=False)
@@ -76,8 +76,8 @@ class SmallReads:
     def read(self, path: str) -> FoundFile | None:
         """Returns the end of a file and its tail. Returns None for a file that is not small, and for every error."""
         found = None if self._ahead is None else self._ahead.take(path, self.last)
-        if found is not None and len(found[0]) < min(found[1], self.last):  # only its tail was wanted before
-            self._count(len(found[0]))
+        if found is not None and len(found.data) < min(found.size, self.last):  # only its tail was wanted before
+            self._count(found)
             found = None
         if found is None:
             pattern = None if self._tails is None else self._tails.pattern
@@ -85,15 +85,14 @@ class SmallReads:
             alone.run()
             found = alone.take(path)
         if found is not None:
-            data, size, mtime, _ = found
-            self._size = len(data)
-            self._count(self._size)
-            self.held = HeldFile(path, data, mtime) if len(data) == size else None
+            self._count(found)
+            self.held = HeldFile(path, found) if found.is_whole else None
         return found
 
-    def _count(self, size: int) -> None:
+    def _count(self, found: FoundFile) -> None:
+        self._size = len(found.data)
         self.metrics.requests += 1
-        self.metrics.bytes_read += size
+        self.metrics.bytes_read += self._size
 
     def split(self, found: FoundFile) -> SmallFile | None:
         """See ``SmallTails.split``."""

@@ -25,7 +25,7 @@ from orcidx.orc import statistics
 from orcidx.orc.bounds import NumberBounds, StatisticsColumn, bound_statistics, distrust
 from orcidx.orc.calendars import hybrid_days, proleptic_days
 from orcidx.orc.decimal_text import read_decimal
-from orcidx.orc.integer_range import file_rules_out
+from orcidx.orc.integer_range import file_test
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics import (
@@ -89,8 +89,9 @@ def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
     def rules_out(where: Any, *one: int, kind: TypeKind = K.BYTE, rows: int = 10) -> bool:
         (leaf,) = bind(where, pa.schema([("c", pa.int64())])).leaves()
         message = pb.blob(7, pb.statistics(rows)) + pb.blob(7, integers(*one))
-        file: Any = SimpleNamespace(facts=FACTS, rows=rows, footer_bytes=message)
-        return file_rules_out(leaf, node(kind), file, OPTIONS)
+        file: Any = SimpleNamespace(rows=rows, footer_bytes=message)
+        test = file_test(leaf, node(kind), FACTS, OPTIONS)
+        return test is not None and test(file)
 
     c = orcidx.col("c")
     assert [rules_out(c > literal, 3, 7) for literal in (6, 7)] == [False, True]

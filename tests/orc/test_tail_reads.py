@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ import orcidx
 from orcidx.orc.compression import open_codec
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_file import SmallFile, SmallTails
+from orcidx.orc.small_file import FoundFile, SmallFile
+from orcidx.orc.small_tails import SmallTails
 from orcidx.orc.tail_reads import TailPattern, TailReads
 
 CODECS = ("uncompressed", "zlib", "zstd", "snappy", "lz4")
@@ -56,7 +56,13 @@ def parts(file: SmallFile | None) -> Any:
     footer = file.stripe_footer(file.stripes[0], MetadataLimits())
     streams = dict(footer.streams.items())
     encodings = [footer.encodings[column] for column in range(len(footer.encodings))]
-    return replace(file, stripe_footer_bytes=None), streams, encodings, footer.writer_timezone
+    whole = bytes(file.data), file.size, file.mtime_ns, file.rows, file.stripes, file.footer_bytes
+    return whole, file.like, streams, encodings, footer.writer_timezone
+
+
+def split_in_full(tails: SmallTails, found: FoundFile) -> SmallFile | None:
+    """The parts of a file without the pattern."""
+    return tails.split(FoundFile(found.data, found.size, found.mtime_ns))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -66,10 +72,11 @@ def test_a_similar_file_is_read_by_the_pattern(tmp_path: Path, codec: str) -> No
     assert (tails.pattern is not None) == (codec in NATIVE)
     for path in paths:
         found = read(path, tails.pattern)
-        assert found[:3] == (Path(path).read_bytes(), os.stat(path).st_size, os.stat(path).st_mtime_ns)
-        assert (found[3] is not None) == (codec in NATIVE)
-        assert found[3] is None or (found[3][3] is not None) == (codec != "uncompressed")
-        assert parts(tails.split(found)) == parts(tails.split((*found[:3], None)))
+        assert found.data == Path(path).read_bytes()
+        assert (found.size, found.mtime_ns) == (os.stat(path).st_size, os.stat(path).st_mtime_ns)
+        assert isinstance(found, SmallFile) == (codec in NATIVE)
+        assert not isinstance(found, SmallFile) or found.footer is not None
+        assert parts(tails.split(found)) == parts(split_in_full(tails, found))
 
 
 @pytest.mark.parametrize("codec", NATIVE)
@@ -79,8 +86,8 @@ def test_files_of_another_writer(tmp_path: Path, codec: str) -> None:
         orc.write_table(table_of(number), path, compression=codec)
     tails = tails_after(paths[0])
     found = read(paths[1], tails.pattern)
-    assert found[3] is not None
-    assert parts(tails.split(found)) == parts(tails.split((*found[:3], None)))
+    assert isinstance(found, SmallFile)
+    assert parts(tails.split(found)) == parts(split_in_full(tails, found))
 
 
 @pytest.mark.parametrize("last", [60, 200, 500, LARGE])
@@ -88,14 +95,12 @@ def test_only_the_end_of_a_file(tmp_path: Path, last: int) -> None:
     """The footer of the stripe is missing if the bytes do not reach so far."""
     paths = [write(tmp_path / f"{number}.orc", number, "zstd") for number in range(2)]
     tails = tails_after(paths[0])
-    data, size, _, tail = read(paths[1], tails.pattern, last)
-    assert (len(data), size) == (min(last, size), os.stat(paths[1]).st_size)
-    if tail is not None:
-        file = tails.split((data, size, 0, tail))
-        assert file is not None
-        begins = size - len(data)
-        assert (tail[3] is None) == (file.stripes[0].footer_offset < begins)
-    assert last < LARGE or tail is not None
+    found = read(paths[1], tails.pattern, last)
+    assert (len(found.data), found.size) == (min(last, found.size), os.stat(paths[1]).st_size)
+    if isinstance(found, SmallFile):
+        begins = found.size - len(found.data)
+        assert (found.footer is None) == (found.stripes[0].footer_offset < begins)
+    assert last < LARGE or isinstance(found, SmallFile)
 
 
 @pytest.mark.parametrize("codec", NATIVE)
@@ -112,11 +117,11 @@ def test_every_damaged_byte(tmp_path: Path, rng: np.random.Generator, codec: str
         broken[at] ^= int(rng.integers(1, 256))
         Path(path).write_bytes(broken)
         found = read(path, pattern)
-        if found[3] is None:
+        if not isinstance(found, SmallFile):
             continue
         matched += 1
         try:
-            expected = parts(tails.split((*found[:3], None)))
+            expected = parts(split_in_full(tails, found))
         except orcidx.OrcidxError as error:
             with pytest.raises(type(error), match="^" + str(error).split("offset")[0][:20]):
                 parts(tails.split(found))
@@ -127,7 +132,7 @@ def test_every_damaged_byte(tmp_path: Path, rng: np.random.Generator, codec: str
     for size in range(0, len(sound), 7):
         Path(path).write_bytes(sound[:size])
         found = read(path, pattern)
-        assert found is None or found[3] is None
+        assert not isinstance(found, SmallFile)
 
 
 def test_files_without_the_pattern(tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_files_without_the_pattern(tmp_path: Path) -> None:
     tails = tails_after(first)
     pattern = tails.pattern
     assert pattern is not None
-    assert read(first, pattern)[3] is not None
+    assert isinstance(read(first, pattern), SmallFile)
     others = {
         "codec": write(tmp_path / "codec.orc", 1, "zlib"),
         "stripes": write(tmp_path / "stripes.orc", 20_000, "zstd", stripe_size=100_000),
@@ -147,15 +152,15 @@ def test_files_without_the_pattern(tmp_path: Path) -> None:
     others |= {"name": str(tmp_path / "name.orc"), "empty": str(tmp_path / "empty.orc")}
     assert len(orcidx.open(others["stripes"]).stripes) > 1
     for name, path in others.items():
-        assert read(path, pattern)[3] is None, name
+        assert not isinstance(read(path, pattern), SmallFile), name
     # The next similar file has the pattern of the last file.
     orcidx.open(others["metadata"]).close()
     assert tails.split(read(others["metadata"], pattern)) is not None
     assert tails.pattern is not pattern
     found = tails.split(read(others["metadata"], tails.pattern))
     assert found is not None
-    assert found.user_metadata == {"a": b"b"}
-    assert read(first, tails.pattern)[3] is None
+    assert found.like.user_metadata == {"a": b"b"}
+    assert not isinstance(read(first, tails.pattern), SmallFile)
 
 
 def test_limits(tmp_path: Path) -> None:
@@ -170,28 +175,31 @@ def test_limits(tmp_path: Path) -> None:
     assert codec is not None
     sound = Path(path).read_bytes()
 
-    def with_limits(**limits: int) -> Any:
+    def with_limits(**limits: int) -> bool:
         most = {"most_fields": 1000, "most_bytes": LARGE, "most_size": size, **limits}
         postscript = sound[-1 - sound[-1] : -1]
-        return read(
+        read_again = read(
             path,
             TailPattern(
                 None,
+                columns=found.kind.columns,
                 postscript=postscript,
                 footer=found.footer_bytes,
                 codec=codec.native,
                 block_size=found.facts.block_size,
                 **most,
             ),
-        )[3]
+        )
+        return isinstance(read_again, SmallFile)
 
-    assert with_limits() is not None
-    assert with_limits(most_size=size - 1) is None
-    assert with_limits(most_bytes=len(found.footer_bytes) - 1) is None
-    assert with_limits(most_fields=5) is None
+    assert with_limits()
+    assert not with_limits(most_size=size - 1)
+    assert not with_limits(most_bytes=len(found.footer_bytes) - 1)
+    assert not with_limits(most_fields=5)
     with pytest.raises(ValueError, match="damaged"):
         TailPattern(
             None,
+            columns=1,
             postscript=b"\xff",
             footer=b"",
             codec=None,
@@ -207,10 +215,10 @@ def test_the_order_of_files(tmp_path: Path) -> None:
     os.remove(paths[3])
     reads = TailReads(paths, None, most=LARGE, last=LARGE)
     reads.run()
-    assert reads.take(paths[0])[1] == os.stat(paths[0]).st_size
+    assert reads.take(paths[0]).size == os.stat(paths[0]).st_size
     assert reads.take("another") is None
     assert reads.left == 4
-    assert reads.take(paths[2])[1] == os.stat(paths[2]).st_size, "a file may be left out"
+    assert reads.take(paths[2]).size == os.stat(paths[2]).st_size, "a file may be left out"
     assert reads.left == 2
     assert reads.take(paths[1]) is None
     assert reads.take(paths[3]) is None
@@ -234,10 +242,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_bytes_outlive_the_reads(tmp_path: Path) -> None:
     path = write(tmp_path / "one.orc", 1, "zstd")
-    data = read(path, None)[0]
+    data = read(path, None).data
     assert bytes(data) == Path(path).read_bytes()
     assert data.readonly
     tails = tails_after(path)
     for _ in range(3):
-        tail = read(path, tails.pattern)
-        del tail  # frees messages that nobody uses
+        file = read(path, tails.pattern)
+        del file  # frees messages that nobody uses

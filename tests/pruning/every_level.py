@@ -28,7 +28,7 @@ def only(level: str) -> Iterator[None]:
     with ExitStack() as stack:
         for module, share in ((bloom_choice, "BLOOM_SHARE"), (dictionary_choice, "DICTIONARY_SHARE")):
             stack.enter_context(mock.patch.object(module, share, float("inf")))
-        stack.enter_context(mock.patch.object(stripe_pruning, "file_rules_out", return_value=False))
+        stack.enter_context(mock.patch.object(stripe_pruning, "file_test", return_value=None))
         for kind in (StatisticsEvidence, BloomEvidence, DictionaryEvidence):
             stack.enter_context(mock.patch.object(kind, "test", _muted(kind.test, level)))
         yield

@@ -18,7 +18,7 @@ from orcidx.index_directory import catalogs
 from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
-from orcidx.orc import small_file
+from orcidx.orc import small_tails
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
 from orcidx.paimon_table.read.file_pruning import FileBounds
@@ -96,7 +96,7 @@ def _untested(request: Any, decision: Any) -> Any:
 
 Patch = tuple[Any, str, Any]
 SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
-    "integer range": ((stripe_pruning, "file_rules_out", _gives(False)),),
+    "integer range": ((stripe_pruning, "file_test", _gives(None)),),
     "constants of a file": ((file_queue, "rules_out", _gives(False)),),
     "small files": ((SmallFiles, "take", _gives(None)),),
     "one-call stripes": (
@@ -115,7 +115,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),
     "small files decoded together": ((small_groups, "ENABLED", False),),
-    "tails like the last one": ((small_file, "TailPattern", _gives(None)),),
+    "tails like the last one": ((small_tails, "TailPattern", _gives(None)),),
     "small files read ahead": ((reads_ahead, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
     "columns compared by NumPy": ((column_pairs, "ENABLED", False),),

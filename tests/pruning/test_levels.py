@@ -77,8 +77,7 @@ PLACES = {
     "kept_arrays.taken_array": "rows kept in one pass",
     "top_scan._decide": "bounds of the first rows",
     "constant_evidence.rules_out": "constants of a file",
-    "stripe_pruning.ruled_out": "integer range",
-    "integer_range.file_rules_out": "integer range",
+    "integer_range._rules_out": "integer range",
     "bounds.numbers_rule_out": "integer range",
     "file_pruning._ruled_out": "indexes in the catalog",
     # No other code returns the same result, so these functions are not levels.

@@ -17,7 +17,7 @@ import orcidx
 from orcidx import col
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_file import SmallTails
+from orcidx.orc.small_tails import SmallTails
 from orcidx.planner.request import FileJob
 from orcidx.scanner import reads_ahead, small_groups
 from orcidx.scanner.jobs_left import JobsLeft
@@ -105,7 +105,7 @@ def test_the_bytes_that_wait_are_limited(tmp_path: Path, monkeypatch: pytest.Mon
     for number, path in enumerate(paths):
         found = ahead.take(path, 1 << 20)
         assert found is not None
-        assert bytes(found[0]) == Path(path).read_bytes()
+        assert bytes(found.data) == Path(path).read_bytes()
         assert len(read) - number - 1 < 7, number
     assert read == paths
     assert ahead.take("another", 1 << 20) is None
@@ -120,7 +120,7 @@ def test_files_that_are_left_out(tmp_path: Path) -> None:
     for path in paths[::3]:
         found = ahead.take(path, 1 << 20)
         assert found is not None
-        assert bytes(found[0]) == Path(path).read_bytes()
+        assert bytes(found.data) == Path(path).read_bytes()
     ahead.close()
     assert ahead.take(paths[11], 1 << 20) is None
 

@@ -16,7 +16,8 @@ import orcidx
 from orcidx import CorruptFile, StorageError, col
 from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.small_file import SmallTails
+from orcidx.orc.small_file import FoundFile
+from orcidx.orc.small_tails import SmallTails
 from orcidx.scanner import file_queue, small_filter
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.schema_reads import count_schema_reads
@@ -234,7 +235,7 @@ def test_what_cannot_be_read_so(tmp_path: Path) -> None:
     status = (tmp_path / "small").stat()
     assert read_small(str(tmp_path / "small"), most, 7) == (bytes(range(93, 100)), most, status.st_mtime_ns)
     held = memoryview(bytes(range(most)))
-    assert SmallTails(MetadataLimits(), KINDS.get).split((held, most, 0, None)) is None
+    assert SmallTails(MetadataLimits(), KINDS.get).split(FoundFile(held, most, 0)) is None
 
 
 def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Parses the tail of a small file that is similar to a file opened before. Creates as few objects as possible.
+"""``SmallTails``: parses the tail of a small file that is similar to a file opened before. Creates as few objects as
+possible.
 
 The files of a directory are usually similar. The first file is opened with all checks and objects, and its ``Likeness``
 is stored. Each further file is read by one call, and only the parts that may differ are examined. ``SmallTails``
@@ -9,12 +10,10 @@ error, if there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.compression import BLOCK_SIZE_LIMIT, open_codec, read_framed
-from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import split_footer, split_postscript
 from orcidx.orc.foreign import MAGIC
 from orcidx.orc.metadata import (
@@ -28,12 +27,12 @@ from orcidx.orc.metadata import (
 )
 from orcidx.orc.metadata_checks import check_extents
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.stripe_footer import StripeFooter, check_not_zeros, checked_footer
+from orcidx.orc.small_file import FoundFile, SmallFile
 from orcidx.orc.tail_reads import TailPattern
 from orcidx.orc.types import OrcType
 from orcidx.storage.local import SMALL_FILE_BYTES
 
-__all__ = ["FileKind", "FoundFile", "Like", "Likeness", "ReadTail", "SmallFile", "SmallTails", "likeness_of"]
+__all__ = ["FileKind", "Like", "Likeness", "SmallTails", "likeness_of"]
 
 
 class Likeness(NamedTuple):
@@ -88,49 +87,6 @@ class Like(NamedTuple):
     user_metadata: Mapping[str, bytes]
 
 
-ReadTail = tuple[Like, list[int], bytes, bytes | None]
-"""A tail that ``TailReads`` has read: what is known of similar files, the numbers of the stripe, the Footer, and the
-StripeFooter or None."""
-
-
-FoundFile = tuple[memoryview, int, int, ReadTail | None]
-"""A file that ``TailReads`` has read: its last bytes, its size, its modification time in nanoseconds, and its tail."""
-
-
-@dataclass(slots=True)
-class SmallFile:
-    """``data``: the end of the file. ``size``: the size of the whole file in bytes. ``footer_bytes``: the Footer
-    message. ``stripe_footer_bytes``: the StripeFooter message of the only stripe, if it was already decompressed."""
-
-    data: bytes | memoryview
-    size: int
-    type_bytes: bytes
-    rows: int
-    stripes: tuple[StripeInformation, ...]
-    footer_bytes: bytes = field(repr=False)
-    kind: FileKind
-    user_metadata: Mapping[str, bytes]
-    stripe_footer_bytes: bytes | None = field(default=None, repr=False)
-
-    @property
-    def facts(self) -> FileFacts:
-        return self.kind.facts
-
-    def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
-        """The footer of a stripe, for a file whose bytes are all in memory. Raises the same errors as
-        ``parse_stripe_footer``."""
-        raw = self.stripe_footer_bytes
-        if raw is not None:
-            return checked_footer(raw, stripe, self.kind.columns, limits)
-        start, facts = stripe.footer_offset, self.kind.facts
-        framed = memoryview(self.data)[start : start + stripe.footer_length]
-        check_not_zeros(framed)
-        most = limits.bytes_of(len(framed))
-        codec = open_codec(facts.compression)
-        raw = read_framed(framed, codec, facts.block_size, name="StripeFooter", max_size=most)
-        return checked_footer(raw, stripe, self.kind.columns, limits)
-
-
 class SmallTails:
     """Splits the tails of small files into their parts. ``pattern``: what the tails of files like the last one share.
     ``kind_of``: the kind of files with a ``Likeness``, or None if no such file was opened before."""
@@ -143,23 +99,19 @@ class SmallTails:
     def split(self, found: FoundFile) -> SmallFile | None:
         """Returns the parts of a file. Returns None for every error, for a file with any unusual part, and if no file
         of its ``Likeness`` was opened before."""
-        data, size, _, tail = found
-        if tail is not None:
-            like, numbers, footer_bytes, stripe_footer = tail
-            stripe = StripeInformation(*numbers)
-            kind, metadata = like.kind, like.user_metadata
-            rows = stripe.rows
-            return SmallFile(data, size, like.type_bytes, rows, (stripe,), footer_bytes, kind, metadata, stripe_footer)
+        if isinstance(found, SmallFile):
+            return found
+        data, size = found.data, found.size
         length = data[-1]
         if not 3 <= length < len(data) or data[-4:-1] != MAGIC or self._limits.for_file(size) is not self._limits:
             return None
         try:
-            return self._split(data, size, len(data) - 1 - length)
+            return self._split(found, memoryview(data), len(data) - 1 - length)
         except (CorruptFile, Unsupported):
             return None
 
-    def _split(self, data: memoryview, size: int, footer_end: int) -> SmallFile | None:
-        limits = self._limits
+    def _split(self, found: FoundFile, data: memoryview, footer_end: int) -> SmallFile | None:
+        limits, size = self._limits, found.size
         postscript = data[footer_end:-1]
         footer_length, compression, block_size, version, metadata_length, writer_version, encrypted = split_postscript(
             postscript, DEFAULT_BLOCK_SIZE
@@ -193,9 +145,11 @@ class SmallTails:
         kind = self._kind_of(likeness)
         if kind is None:
             return None
+        like = Like(parts.type_bytes, kind, metadata)
         if not encrypted and (codec is None or codec.native is not None):
             self.pattern = TailPattern(
-                Like(parts.type_bytes, kind, metadata),
+                like,
+                columns=kind.columns,
                 postscript=bytes(postscript),
                 footer=raw,
                 codec=None if codec is None else codec.native,
@@ -204,4 +158,4 @@ class SmallTails:
                 most_bytes=limits.metadata_bytes,
                 most_size=SMALL_FILE_BYTES if limits.for_file(SMALL_FILE_BYTES) is limits else size,
             )
-        return SmallFile(data, size, parts.type_bytes, rows, stripes, raw, kind, metadata)
+        return SmallFile(found, like, rows, stripes, raw)

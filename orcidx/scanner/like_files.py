@@ -1,0 +1,55 @@
+"""``LikeFiles``: everything that is the same for all similar small files of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from orcidx.orc.frame_metadata import with_schema_metadata
+from orcidx.orc.integer_range import FileTest
+from orcidx.orc.small_file import SmallFile
+from orcidx.orc.small_tails import Like
+from orcidx.planner.request import ScanRequest
+from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.planner.stripe_pruning import numbers_test
+from orcidx.scanner.small_filter import SmallFilter, small_filter
+from orcidx.scanner.small_groups import WholeRows
+
+__all__ = ["LikeFiles", "like_files", "schema_of"]
+
+
+class LikeFiles(NamedTuple):
+    """What is the same for all files of one ``Like``. ``plan``: how their columns become the wanted ones. ``reader``:
+    decodes files together, or filters them. ``test``: says whether statistics rule out a file. ``schema``: a function
+    that returns the schema of the batches."""
+
+    like: Like
+    plan: SchemaPlan
+    reader: SmallFilter | WholeRows | None
+    test: FileTest | None
+    schema: Callable[[], pa.Schema]
+
+
+def like_files(file: SmallFile, plan: SchemaPlan, request: ScanRequest, before: LikeFiles | None) -> LikeFiles:
+    """What is known of a file is the same for all files like it. ``before``: the same for the file before. Files that
+    have one plan have one reader, because only files with one reader are decoded together."""
+    where, like = plan.where, file.like
+    reader: SmallFilter | WholeRows | None = None
+    if before is not None and before.plan is plan:
+        reader = before.reader
+    elif where is not None:
+        reader = small_filter(plan)
+    elif plan.at_once is not None or plan.has_only_constants:
+        reader = WholeRows(plan, plan.at_once)
+    test = None
+    if where is not None:
+        test = numbers_test(where, plan.asked.places, like.kind.root, like.kind.facts, request.options)
+    return LikeFiles(like, plan, reader, test, partial(schema_of, plan, request, like.user_metadata))
+
+
+def schema_of(plan: SchemaPlan, request: ScanRequest, metadata: Mapping[str, bytes]) -> pa.Schema:
+    """The schema of the batches of a file. ``metadata``: the user metadata of the file."""
+    return with_schema_metadata(plan.schema, metadata, request.schema)
