@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from orcidx.aggregation.known_units import TotalledColumn
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.frozen import with_fields
 from orcidx.index_directory.catalog_listing import listed_by_catalog
 from orcidx.index_directory.lookup import ListingPlan, plan_listing, unused_notes
 from orcidx.keywords import lists_options
@@ -182,7 +183,13 @@ def _jobs(
     constants: Sequence[Mapping[str, Any]] = [{} for _ in files]
     if hive_partitions:
         constants = partition_values(files, schema, case_sensitive=options.case_sensitive)
-    return [FileJob(one, constants=values, **given) for one, values, given in zip(files, constants, chosen)]
+    if not files:
+        return []
+    first = FileJob(files[0])
+    return [
+        with_fields(first, source=one, constants=values, **given)
+        for one, values, given in zip(files, constants, chosen)
+    ]
 
 
 @lists_options(scan)

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.byte_rle cimport BooleanRle
-from orcidx.orc.stripe_tables cimport StreamTable
+from orcidx.orc.stripe_tables cimport EncodingRow, StreamRow
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 from orcidx.storage.local_file cimport LocalFile
@@ -16,6 +16,10 @@ cdef enum:
 # The streams of a column in one stripe.
 cdef struct StoredPart:
     Py_ssize_t number           # of the stripe
+    const StreamRow* streams    # the tables of its footer
+    const int64_t* heads
+    const EncodingRow* encodings
+    Py_ssize_t columns          # the number of column ids
     int64_t rows
     int64_t first_row           # the number of rows of earlier stripes
     int64_t count               # the number of valid rows
@@ -45,7 +49,9 @@ cdef class StoredStripes:
     cdef StoredPart* parts      # of each stripe, without the streams of a column
     cdef Py_ssize_t count       # the number of stripes
     cdef int64_t rows, longest  # the rows of all stripes, and of the longest stripe
-    cdef list footers, held, views
+    cdef list footers, held
+    cdef Py_buffer* views       # of the bytes of the stripes
+    cdef Py_ssize_t viewed      # the number of views
     cdef LocalFile file         # None if all bytes are in memory
     cdef bint has_null_rows     # whether whole rows may be null
 
@@ -66,8 +72,8 @@ cdef class ColumnStreams:
 
     # Finds the streams of a column in each stripe, and checks that they are inside the memory. `parts` has an element
     # for each stripe.
-    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1
-    cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1
+    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1 nogil
+    cdef int find(self, StoredPart* part, Py_ssize_t column) except -1 nogil
     # Reads the streams of a column, which are adjacent, from the file.
     cdef int bring(self, StoredPart* part) except -1 with gil
     # Moves the window of a stream to the stream of a part. Then the decoder must be restarted.
@@ -79,7 +85,8 @@ cdef class ColumnStreams:
     cdef bint has_counted(self) noexcept nogil
 
 
-cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept
+cdef Stretch stretch_of(const StreamRow* rows, const int64_t* heads, Py_ssize_t columns,
+                        Py_ssize_t column) noexcept nogil
 # Makes room for `size` bytes. The memory has no content afterwards.
 cdef int reserve(Memory* memory, int64_t size) except -1 nogil
 # Raises `Unusual`.

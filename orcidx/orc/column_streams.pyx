@@ -1,13 +1,14 @@
 """``ColumnStreams``: the windows and decoders of one column, which are moved from stripe to stripe and from column to
 column. Creating them for each stream of a small file would take longer than decoding it."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from orcidx.orc.byte_rle cimport BooleanRle
-from orcidx.orc.stripe_tables cimport EncodingTable, StreamTable
+from orcidx.orc.stripe_tables cimport EncodingTable, StreamRow, StreamTable, find_stream
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window, aim as aim_window, reopen
 from orcidx.storage.local_file cimport LocalFile
@@ -45,18 +46,19 @@ cdef int reserve(Memory* memory, int64_t size) except -1 nogil:
     return 0
 
 
-cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
+cdef Stretch stretch_of(const StreamRow* rows, const int64_t* heads, Py_ssize_t columns,
+                        Py_ssize_t column) noexcept nogil:
     cdef Stretch found
     cdef int64_t at, length
     cdef int place
     found.start = found.stop = found.stored = 0
     for place in range(MOST_STREAMS):
-        at = streams.find(column, KINDS[place])
-        if at >= 0 and streams.rows[at].length:
-            length = <int64_t> streams.rows[at].length
-            if not found.stored or streams.rows[at].offset < found.start:
-                found.start = streams.rows[at].offset
-            found.stop = max(found.stop, streams.rows[at].offset + length)
+        at = find_stream(rows, heads, columns, column, KINDS[place])
+        if at >= 0 and rows[at].length:
+            length = <int64_t> rows[at].length
+            if not found.stored or rows[at].offset < found.start:
+                found.start = rows[at].offset
+            found.stop = max(found.stop, rows[at].offset + length)
             found.stored += length
     return found
 
@@ -67,13 +69,16 @@ cdef class StoredStripes:
     ``LocalFile``."""
 
     def __cinit__(self, stripes):
-        cdef const uint8_t[::1] view
+        cdef StreamTable streams
+        cdef EncodingTable encodings
         cdef StoredPart* part
+        cdef Py_buffer* view
         cdef int64_t rows
         self.parts = <StoredPart*> calloc(len(stripes) or 1, sizeof(StoredPart))
-        if self.parts == NULL:
+        self.views = <Py_buffer*> calloc(len(stripes) or 1, sizeof(Py_buffer))
+        if self.parts == NULL or self.views == NULL:
             raise MemoryError
-        self.footers, self.held, self.views = [], [], []
+        self.footers, self.held = [], []
         for source, footer, rows in stripes:
             part = &self.parts[self.count]
             part.number, part.rows, part.first_row = self.count, rows, self.rows
@@ -81,17 +86,27 @@ cdef class StoredStripes:
                 self.file = source
             else:
                 part.first, data = source
-                view = data
+                view = &self.views[self.viewed]
+                PyObject_GetBuffer(data, view, PyBUF_SIMPLE)    # the memory stays as it is until this object is freed
+                self.viewed += 1
                 self.held.append(data)
-                self.views.append(view)     # the memory stays as it is until all columns are decoded
-                part.stored, part.size = &view[0] if view.shape[0] else NULL, view.shape[0]
-            self.has_null_rows |= (<StreamTable?> footer.streams).find(0, KINDS[AT_PRESENT]) >= 0
-            self.footers.append((footer.streams, footer.encodings))
+                part.stored, part.size = <const uint8_t*> view.buf, view.len
+            streams, encodings, _ = footer
+            part.streams, part.heads, part.columns = streams.rows, streams.heads, streams.columns
+            part.encodings = encodings.rows
+            if encodings.columns != streams.columns:
+                raise ValueError("there must be an encoding for each column")
+            self.has_null_rows |= streams.find(0, KINDS[AT_PRESENT]) >= 0
+            self.footers.append(footer)     # keeps the tables
             self.count += 1
             self.rows += rows
             self.longest = max(self.longest, rows)
 
     def __dealloc__(self):
+        cdef Py_ssize_t number
+        for number in range(self.viewed):
+            PyBuffer_Release(&self.views[number])
+        free(self.views)
         free(self.parts)
 
     def __len__(self):
@@ -119,33 +134,35 @@ cdef class ColumnStreams:
     def __dealloc__(self):
         free(self.room.data)
 
-    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1:
-        cdef StreamTable streams
-        cdef EncodingTable encodings
+    cdef int locate(self, Py_ssize_t column, StoredPart* parts) except -1 nogil:
+        cdef StoredPart* part
         cdef Stretch stretch
         cdef Py_ssize_t number
         memcpy(parts, self.stripes.parts, self.stripes.count * sizeof(StoredPart))
-        for number, (streams, encodings) in enumerate(self.stripes.footers):
-            parts[number].encoding = encodings.rows[column].kind
-            parts[number].entries = <int64_t> encodings.rows[column].dictionary_size
+        for number in range(self.stripes.count):
+            part = &parts[number]
+            if not 0 <= column < part.columns:
+                unusual()
+            part.encoding = part.encodings[column].kind
+            part.entries = <int64_t> part.encodings[column].dictionary_size
             if self.stripes.file is not None and self.piece == 0:
-                stretch = stretch_of(streams, column)
-                parts[number].first, parts[number].size = stretch.start, stretch.stop - stretch.start
-            self.find(&parts[number], streams, column)
+                stretch = stretch_of(part.streams, part.heads, part.columns, column)
+                part.first, part.size = stretch.start, stretch.stop - stretch.start
+            self.find(part, column)
         return 0
 
-    cdef int find(self, StoredPart* part, StreamTable streams, Py_ssize_t column) except -1:
+    cdef int find(self, StoredPart* part, Py_ssize_t column) except -1 nogil:
         cdef int64_t at, offset, length
         cdef int place
         for place in range(MOST_STREAMS):
-            at = streams.find(column, KINDS[place])
+            at = find_stream(part.streams, part.heads, part.columns, column, KINDS[place])
             if place == AT_PRESENT:
                 part.has_present = at >= 0
             offset = length = 0
-            if at >= 0 and streams.rows[at].length:
-                offset, length = streams.rows[at].offset - part.first, <int64_t> streams.rows[at].length
+            if at >= 0 and part.streams[at].length:
+                offset, length = part.streams[at].offset - part.first, <int64_t> part.streams[at].length
                 if self.piece == 0 and not (0 <= offset <= part.size and 0 <= length <= part.size - offset):
-                    raise Unusual
+                    unusual()
             part.offsets[place], part.lengths[place] = offset, length
         return 0
 

@@ -5,11 +5,11 @@ from orcidx.orc.small_tails import FileKind, Like
 from orcidx.orc.stripe_footer import StripeFooter
 
 class FoundFile:
-    data: bytes | memoryview
+    data: memoryview
     size: int
     mtime_ns: int
     is_whole: bool
-    def __init__(self, data: bytes | memoryview, size: int, mtime_ns: int) -> None: ...
+    def __init__(self, data: memoryview, size: int, mtime_ns: int) -> None: ...
 
 class SmallFile(FoundFile):
     like: Like

@@ -11,7 +11,7 @@ __all__ = ["FoundFile", "SmallFile"]
 
 
 cdef class FoundFile:
-    """A small file, or its end. ``data``: its last bytes. ``size``: the number of all its bytes. ``mtime_ns``: its
+    """A small file, or its end. ``data``: a memoryview of its last bytes. ``size``: the number of all its bytes. ``mtime_ns``: its
     modification time, in nanoseconds since 1970."""
 
     def __init__(self, data, int64_t size, int64_t mtime_ns):
@@ -48,7 +48,7 @@ cdef class SmallFile(FoundFile):
             return self.footer
         kind = self.like.kind
         start = stripe.footer_offset
-        framed = memoryview(self.data)[start : start + stripe.footer_length]
+        framed = self.data[start : start + stripe.footer_length]
         check_not_zeros(framed)
         most = limits.bytes_of(len(framed))
         codec = open_codec(kind.facts.compression)

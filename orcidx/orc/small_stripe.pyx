@@ -66,7 +66,7 @@ cdef class Recipe:
         if self.others:
             return False
         for column, shape, width, *_ in self.columns:
-            stretch = stretch_of(streams, column)
+            stretch = stretch_of(streams.rows, streams.heads, streams.columns, column)
             if stretch.stored > MOST_STORED or stretch.stop - stretch.start != stretch.stored:
                 return False
             if shape != TEXT and encodings.rows[column].kind > DIRECT and encodings.rows[column].kind != DIRECT_V2:

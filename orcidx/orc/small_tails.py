@@ -106,7 +106,7 @@ class SmallTails:
         if not 3 <= length < len(data) or data[-4:-1] != MAGIC or self._limits.for_file(size) is not self._limits:
             return None
         try:
-            return self._split(found, memoryview(data), len(data) - 1 - length)
+            return self._split(found, data, len(data) - 1 - length)
         except (CorruptFile, Unsupported):
             return None
 

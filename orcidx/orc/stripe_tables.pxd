@@ -15,6 +15,16 @@ cdef struct StreamRow:
     int64_t following           # the next stream of its column, -1 if there is none
 
 
+# The index of the stream of a column in `rows`, or -1 if there is no such stream. `heads` has an entry for each of the
+# `columns`.
+cdef inline int64_t find_stream(const StreamRow* rows, const int64_t* heads, Py_ssize_t columns, Py_ssize_t column,
+                                uint64_t kind) noexcept nogil:
+    cdef int64_t at = heads[column] if 0 <= column < columns else -1
+    while at >= 0 and rows[at].kind != kind:
+        at = rows[at].following
+    return at
+
+
 cdef class EncodingTable:
     cdef EncodingRow* rows
     cdef Py_ssize_t columns

@@ -295,7 +295,7 @@ cdef class StreamTable:
             strangers = set()
             for number in range(self.streams if found.wrong < 0 else found.wrong):
                 kind, column = self.rows[number].kind, self.rows[number].column
-                if column < self.columns or kind >= 64 or not KNOWN >> kind & 1:
+                if column < <uint64_t> self.columns or kind >= 64 or not KNOWN >> kind & 1:
                     continue
                 if (column, kind) in strangers:
                     return number, -1
@@ -309,10 +309,7 @@ cdef class StreamTable:
         return default if i < 0 else (self.rows[i].offset, <int64_t>self.rows[i].length)
 
     cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept:
-        cdef int64_t i = self.heads[column] if 0 <= column < self.columns else -1
-        while i >= 0 and self.rows[i].kind != kind:
-            i = self.rows[i].following
-        return i
+        return find_stream(self.rows, self.heads, self.columns, column, kind)
 
     def __contains__(self, place):
         return self.get(place) is not None

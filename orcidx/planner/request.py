@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.errors import InvalidQuery, located
+from orcidx.frozen import with_fields
 from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
 from orcidx.paimon.deletion_vector import DeletionVector
@@ -82,10 +83,7 @@ class ScanRequest:
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same request for one table. If the batch size is smaller than ``rows``, it becomes ``rows``."""
-        # dataclasses.replace is not used here. It takes as long as decoding a column of a small file.
-        request = object.__new__(ScanRequest)
-        request.__dict__.update(self.__dict__, options=self._options_with(rows), wanted_as="table")
-        return request
+        return with_fields(self, options=self._options_with(rows), wanted_as="table")
 
     def in_large_batches(self, rows: int) -> ScanRequest:
         """The same request for a caller that takes all batches, in batches of up to ``rows`` rows."""

@@ -229,7 +229,7 @@ class SmallFiles:
             return WaitingFile(under, request, self._metrics, file, footer, self._values(job), file.stripes[0].rows)
         work = ScanMetrics()
         with self._decoding:
-            found = under.rows_of(file, footer, (0, memoryview(file.data)), request=request, metrics=work)
+            found = under.rows_of(file, footer, (0, file.data), request=request, metrics=work)
         if found is None:
             return None
         self._metrics.chunks_decompressed += work.chunks_decompressed
@@ -259,7 +259,7 @@ class SmallFiles:
             return None
         work = ScanMetrics()
         batches = []
-        facts, held = file.kind.facts, (0, memoryview(file.data))
+        facts, held = file.kind.facts, (0, file.data)
         with self._decoding:
             for stripe in file.stripes:
                 if not stripe.rows:

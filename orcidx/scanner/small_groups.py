@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
+from orcidx.frozen import with_fields
 from orcidx.orc.column_streams import StoredStripes
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
@@ -122,7 +123,7 @@ def constant_column(files: Sequence[WaitingFile], rows: Sequence[int], source: F
     pieces = []
     for file, count in zip(files, rows):
         if count:
-            pieces.append(pa.repeat(replace(source, value=file.values.get(name)).scalar, count))
+            pieces.append(pa.repeat(with_fields(source, value=file.values.get(name)).scalar, count))
     return pa.concat_arrays(pieces) if pieces else pa.nulls(0, source.field.type)
 
 
@@ -200,7 +201,7 @@ class SmallGroup(Generic[T]):
         files = self.files if places is None else [self.files[place] for place in places]
         stripes: list[tuple[HeldBytes, StripeFooter, int]] = []
         for one in files:
-            stripes.append(((0, memoryview(one.file.data)), one.footer, one.rows))
+            stripes.append(((0, one.file.data), one.footer, one.rows))
         largest = max([one.file.stripes[0] for one in files], key=attrgetter("data_length"))
         held = held_bytes(largest, request.options)
         begin = partial(

@@ -57,7 +57,7 @@ def held_source(source: Source, reader: OrcReader) -> Source:
     version = reader.storage.fingerprint()
     if whole is None or len(whole) > SMALL_FILE_BYTES or version.mtime is None:
         return source
-    return HeldFile(source.location, FoundFile(bytes(whole), len(whole), version.mtime)).source_like(source)
+    return HeldFile(source.location, FoundFile(memoryview(bytes(whole)), len(whole), version.mtime)).source_like(source)
 
 
 @dataclass(eq=False)

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
+from orcidx.frozen import with_fields
 from orcidx.storage.failures import RETRIES, classify, translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.local_writing import create_file, put_file
 from orcidx.storage.sink import mode_of
-from orcidx.storage.stores import Source, Store, Upload, alike, store_of
+from orcidx.storage.stores import Source, Store, Upload, store_of
 from orcidx.storage.writers import is_temporary
 
 __all__ = ["Folder", "Stored", "is_temporary"]
@@ -44,7 +45,7 @@ class Folder:
     def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:
         if not source.in_store:
             raise InvalidQuery(f"{source.name}: this is not a directory; give the path or URL of a directory")
-        self._source = alike(source, size=None, listed=None)
+        self._source = with_fields(source, size=None, listed=None)
         self._made_of = tuple(made_of)
 
     @staticmethod

@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from orcidx.errors import StorageError
+from orcidx.frozen import with_fields
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import describe_source
-from orcidx.storage.stores import AT_HAND, Found, Source, Store, alike, of_object, store_of
+from orcidx.storage.stores import AT_HAND, Found, Source, Store, of_object, store_of
 from orcidx.storage.unfinished_swaps import is_mark, settled_listing
 from orcidx.threads.tasks import side_by_side
 
@@ -199,4 +200,4 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
     """The same source with the version from a listing."""
-    return alike(source, size=None if version is None else version.size, listed=version)
+    return with_fields(source, size=None if version is None else version.size, listed=version)

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, StorageError
+from orcidx.frozen import with_fields
 from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import ReaderAtHand
@@ -392,6 +393,8 @@ class LocalStore:
 
 
 _STORE = LocalStore()
+_PLAIN = Source("", "path", "")
+_PLAIN_VERSION = Fingerprint(0)
 STORE: type[Store] = LocalStore
 
 
@@ -415,7 +418,7 @@ def local_source(name: str, path: str) -> Source:
         raise InvalidQuery(f"{name!r:.200} is not a path, because it has a character that no file name can have")
     if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
-    return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
+    return with_fields(_PLAIN, name=name, location=_absolute(path))
 
 
 def _has_encoding(path: str) -> bool:
@@ -427,23 +430,22 @@ def _has_encoding(path: str) -> bool:
     return True
 
 
-def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` certainly returns a path unchanged. This check takes less time than ``abspath``,
-    because ``abspath`` makes four Python calls."""
-    return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
+def _absolute(path: str) -> str:
+    """Does the same as ``os.path.abspath``. Many paths are returned unchanged. Finding this out takes less time than
+    ``abspath``, which makes four Python calls."""
+    plain = os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
+    return path if plain else os.path.abspath(path)
 
 
 def _sorted(found: Iterable[Found], root: str) -> list[Source]:
     root = os.path.abspath(root)
     ordered = sorted(found, key=lambda one: one.path)
-    return [
-        Source(one.path, "path", os.path.abspath(one.path), root=root, size=one.size, listed=one.version)
-        for one in ordered
-    ]
+    below = with_fields(_PLAIN, root=root)
+    return [of_version(with_fields(below, name=path, location=_absolute(path)), version) for path, version in ordered]
 
 
 def _stat_version(status: os.stat_result) -> Fingerprint:
-    return Fingerprint(status.st_size, None, status.st_mtime_ns)
+    return with_fields(_PLAIN_VERSION, size=status.st_size, mtime=status.st_mtime_ns)
 
 
 def _local_file(path: str) -> Found:

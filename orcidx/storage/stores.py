@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orcidx.errors import InvalidQuery
 from orcidx.extras import needed
+from orcidx.frozen import with_fields
 from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import BytesReader, FileObjectReader
@@ -35,7 +36,6 @@ __all__ = [
     "Source",
     "Store",
     "Upload",
-    "alike",
     "in_filesystem",
     "is_url",
     "of_object",
@@ -126,7 +126,7 @@ class Source:
         Source
         """
         name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
-        return alike(self, name=name, location=location, size=None, listed=None)
+        return with_fields(self, name=name, location=location, size=None, listed=None)
 
     @property
     def in_store(self) -> bool:
@@ -219,16 +219,7 @@ class Source:
         self.__dict__.update(state)
 
 
-def alike(source: Source, **fields: Any) -> Source:
-    """A copy of the source with other values of some fields. ``dataclasses.replace`` is not used, because it takes
-    longer than reading a small file."""
-    found = object.__new__(Source)
-    found.__dict__.update(source.__dict__, **fields)
-    return found
-
-
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A file that a listing found: the path in the storage, and the size and the version if the listing has them."""
 
     path: str

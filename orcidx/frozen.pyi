@@ -1,0 +1,5 @@
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+def with_fields(value: T, /, **fields: Any) -> T: ...
