@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.column_streams cimport ColumnStreams, Memory, StoredPart
+from orcidx.threads.work cimport WorkItem
 
 cdef enum Shape:
     SHORTS, INTS, LONGS, DAYS, FLOATS, BYTES, DECIMALS, BITS, TEXT, BINARY
@@ -29,7 +30,7 @@ cdef struct Column:
     uint64_t seen       # the bytes of direct texts, or-ed together
 
 
-cdef class PlainColumns:
+cdef class PlainColumns(WorkItem):
     cdef ColumnStreams streams
     cdef Column* columns
     cdef Py_ssize_t count       # the number of columns

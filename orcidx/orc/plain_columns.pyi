@@ -2,6 +2,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from orcidx.threads.work import WorkItem
+
 PLAIN_ROWS: int
 
 class Allowance:
@@ -9,6 +11,5 @@ class Allowance:
     held: int
     def __init__(self, arrays: int, *, held: int) -> None: ...
 
-class PlainColumns:
-    def run(self) -> None: ...
+class PlainColumns(WorkItem):
     def result(self) -> tuple[list[pa.Array[Any]], int, int] | None: ...

@@ -26,6 +26,7 @@ from orcidx.orc.nulls cimport nest_words, spread_values
 from orcidx.orc.streaming_store cimport STREAMING_BYTES
 from orcidx.orc.timestamps cimport fill_days
 from orcidx.orc.window cimport Window
+from orcidx.threads.work cimport WorkItem
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,9 @@ cdef uint64_t NOT_ASCII = 0x8080808080808080
 cdef uint64_t DIRECT = EncodingKind.DIRECT, DIRECT_V2 = EncodingKind.DIRECT_V2
 
 
+ctypedef int (*Quiet)(PlainColumns) noexcept nogil
+
+
 cdef class Allowance:
     def __cinit__(self, int64_t arrays, *, int64_t held):
         self.arrays, self.held = arrays, held
@@ -66,9 +70,9 @@ cdef class TextMemory:
         free(self.data)
 
 
-cdef class PlainColumns:
-    """``columns``: for each column its id, and how it is read (``Recipe.columns``). For the other parameters see
-    ``begin_stripes``."""
+cdef class PlainColumns(WorkItem):
+    """Decodes the columns. ``columns``: for each column its id, and how it is read (``Recipe.columns``). For the other
+    parameters see ``begin_stripes``."""
 
     def __cinit__(self, list columns, StoredStripes stripes not None, codec, block_size,
                   Allowance allowance not None, *, bint checked, bint shifted, bint decimal64, int64_t piece,
@@ -139,18 +143,18 @@ cdef class PlainColumns:
         self.buffers.append(buffer)
         return 0
 
-    def run(self):
-        """Decodes all columns. Most of the time is spent without the GIL."""
-        try:
-            with nogil:
-                run_columns(self)
-            self.is_complete = True
-        except (Unusual, OrcidxError):
-            pass
+    cdef int work(self) noexcept nogil:
+        # Decodes all columns.
+        if (<Quiet> run_columns)(self) < 0:
+            return -1
+        self.is_complete = True
+        return 0
 
     def result(self):
         """Returns the columns as Arrow arrays, and the number of chunks and bytes that were decompressed. Returns None
         if column readers are needed."""
+        if self.error is not None and not isinstance(self.error, (Unusual, OrcidxError)):
+            raise self.error
         if not self.is_complete:
             return None
         try:

@@ -11,8 +11,8 @@ __all__ = ["FoundFile", "SmallFile"]
 
 
 cdef class FoundFile:
-    """A small file, or its end. ``data``: a memoryview of its last bytes. ``size``: the number of all its bytes. ``mtime_ns``: its
-    modification time, in nanoseconds since 1970."""
+    """A small file, or its end. ``data``: a memoryview of its last bytes. ``size``: the number of all its bytes.
+    ``mtime_ns``: its modification time, in nanoseconds since 1970."""
 
     def __init__(self, data, int64_t size, int64_t mtime_ns):
         self.data, self.size, self.mtime_ns = data, size, mtime_ns
@@ -25,7 +25,8 @@ cdef class FoundFile:
 
 cdef class SmallFile(FoundFile):
     """A file whose tail is known. ``like``: what is known of all similar files (``small_tails.Like``).
-    ``footer_bytes``: the Footer message. ``footer``: the StripeFooter of the only stripe, if it was read with the tail."""
+    ``footer_bytes``: the Footer message. ``footer``: the StripeFooter of the only stripe, if it was read with the
+    tail."""
 
     def __init__(self, found, like, int64_t rows, tuple stripes, bytes footer_bytes):
         super().__init__(found.data, found.size, found.mtime_ns)

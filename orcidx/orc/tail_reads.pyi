@@ -2,6 +2,7 @@ from typing import Any
 
 from orcidx.orc.native_codec import NativeCodec
 from orcidx.orc.small_file import FoundFile
+from orcidx.threads.work import WorkItem
 
 class TailPattern:
     like: Any
@@ -19,8 +20,7 @@ class TailPattern:
         most_size: int,
     ) -> None: ...
 
-class TailReads:
+class TailReads(WorkItem):
     left: int
     def __init__(self, paths: list[str], pattern: TailPattern | None, *, most: int, last: int) -> None: ...
-    def run(self) -> None: ...
     def take(self, path: str) -> FoundFile | None: ...

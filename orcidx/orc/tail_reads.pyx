@@ -16,6 +16,7 @@ from orcidx.orc.small_file cimport FoundFile, SmallFile
 from orcidx.orc.stripe_tables cimport StripeTables, free_tables, read_tables, taken_tables
 from orcidx.orc.wire cimport LENGTH, VARINT, Cursor, Field, inner_cursor, open_cursor, read_field
 from orcidx.storage.local_file cimport FileEnd, end_view, read_end
+from orcidx.threads.work cimport WorkItem
 
 from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.stripe_footer import StripeFooter, writer_timezone
@@ -247,13 +248,15 @@ cdef bytes name_of(str path):
     return None if b"\0" in name else name
 
 
-cdef class TailReads:
+cdef class TailReads(WorkItem):
     """Reads the last ``last`` bytes of some files, and their tails if these have the ``pattern`` (None: of no file).
-    ``run`` reads the files without the GIL. ``most``: files of more bytes are not read. ``left``: the number of files
+    ``run`` reads the files. ``most``: files of more bytes are not read. ``left``: the number of files
     that were not taken."""
 
     cdef TailPattern pattern
-    cdef list paths, names
+    cdef list paths, held
+    cdef const char** names     # of the files, NULL for a name that cannot be opened
+    cdef Bytes postscript, footer
     cdef SmallRead* files
     cdef Py_ssize_t count
     cdef readonly Py_ssize_t left  # the number of files that were not taken
@@ -261,11 +264,17 @@ cdef class TailReads:
 
     def __cinit__(self, list paths not None, TailPattern pattern, *, int64_t most, int64_t last):
         self.pattern, self.paths, self.most, self.last = pattern, paths, most, last
-        self.names = [name_of(path) for path in paths]
+        self.held = [name_of(path) for path in paths]
         self.files = <SmallRead*> calloc(len(paths) or 1, sizeof(SmallRead))
-        if self.files == NULL:
+        self.names = <const char**> calloc(len(paths) or 1, sizeof(char*))
+        if self.files == NULL or self.names == NULL:
             raise MemoryError
         self.count = self.left = len(paths)
+        for place in range(self.count):
+            if self.held[place] is not None:
+                self.names[place] = <const char*> <bytes> self.held[place]
+        if pattern is not None:
+            self.postscript, self.footer = bytes_of(pattern.postscript), bytes_of(pattern.footer)
 
     def __dealloc__(self):
         cdef Py_ssize_t place
@@ -275,32 +284,22 @@ cdef class TailReads:
             free(self.files[place].others.data)
             free_tables(&self.files[place].tables)
         free(self.files)
+        free(self.names)
 
-    def run(self):
-        """Reads the files."""
-        cdef const char** names = <const char**> calloc(self.count or 1, sizeof(char*))
-        cdef Bytes postscript, footer
+    cdef int work(self) noexcept nogil:
         cdef Py_ssize_t place
-        if names == NULL:
-            raise MemoryError
-        if self.pattern is not None:
-            postscript, footer = bytes_of(self.pattern.postscript), bytes_of(self.pattern.footer)
         for place in range(self.count):
-            if self.names[place] is not None:
-                names[place] = <const char*> <bytes> self.names[place]
-        with nogil:
-            for place in range(self.count):
-                if names[place] != NULL:
-                    self.read(&self.files[place], names[place], postscript, footer)
-        free(names)
+            if self.names[place] != NULL:
+                self.read(&self.files[place], self.names[place])
+        return 0
 
-    cdef int read(self, SmallRead* file, const char* name, Bytes postscript, Bytes footer) noexcept nogil:
+    cdef int read(self, SmallRead* file, const char* name) noexcept nogil:
         cdef uint8_t* room
         if not read_end(name, self.most, self.last, &file.end) or self.pattern is None:
             return 0
         room = take_room()
         if room != NULL:
-            self.pattern.read(file, postscript, footer, room)
+            self.pattern.read(file, self.postscript, self.footer, room)
         put_room(room)
         return 0
 

@@ -48,6 +48,10 @@ cdef int leave() except -1:
     return 0
 
 
+cdef bint fork_waits() noexcept nogil:
+    return CLOSING != 0
+
+
 def _before_fork():
     global CLOSING
     CLOSING += 1

@@ -10,11 +10,11 @@ from collections import deque
 from orcidx.orc.small_file import FoundFile
 from orcidx.orc.small_tails import SmallTails
 from orcidx.orc.tail_reads import TailReads
-from orcidx.scanner.chains import Chains, Round
 from orcidx.scanner.jobs_left import JobsLeft
+from orcidx.scanner.work_queue import WorkQueue
 from orcidx.storage.local import SMALL_FILE_BYTES
 
-__all__ = ["ENABLED", "ReadsAhead"]
+__all__ = ["ENABLED", "READS", "ReadsAhead"]
 
 ENABLED = True
 
@@ -25,36 +25,34 @@ it as long as the caller's Python code runs. So few tasks are better than many."
 BYTES_A_READ = 4 << 20
 """A task reads fewer files if these files would have more bytes. They are assumed to be as large as the last file."""
 
-TASKS = 2
+READS = 2
 """The number of tasks that are waiting or running, or whose files are not all taken."""
 
 
 class ReadsAhead:
     """Reads the files of the jobs that are left. ``size``: the number of bytes that were read of the file before them.
-    ``threads``: the number of threads, including the caller's thread. The caller itself runs a task that no other
-    thread has started."""
+    ``queue``: the queue to which the reads are added. If it has other work, the caller does this work while a thread
+    reads files that the caller waits for."""
 
-    def __init__(self, jobs: JobsLeft, tails: SmallTails, size: int, threads: int) -> None:
+    def __init__(self, jobs: JobsLeft, tails: SmallTails, size: int, queue: WorkQueue) -> None:
         self._jobs = jobs
         self._tails = tails
-        self._chains = Chains([0] * TASKS, threads)
-        self._number = 0
+        self._queue = queue
         self._size = size
-        self._waiting: deque[tuple[TailReads, Round]] = deque()
+        self._waiting: deque[TailReads] = deque()
         self._ready: TailReads | None = None
 
     def begin(self, last: int) -> None:
         """Lets threads read the ends of the next files. ``last``: how many bytes of each file."""
         count = max(1, min(FILES_A_READ, BYTES_A_READ // self._size))
-        while len(self._waiting) + (self._ready is not None) < TASKS:
+        while len(self._waiting) + (self._ready is not None) < READS:
             jobs = self._jobs.look(count)
             if not jobs:
                 break
             paths = [job.source.location for job in jobs if job.source.kind == "path" and job.opened is None]
             reads = TailReads(paths, self._tails.pattern, most=SMALL_FILE_BYTES, last=last)
-            self._number += 1
-            self._waiting.append((reads, self._chains.add([self._number % TASKS], [reads.run])))
-        self._chains.start_early()
+            self._queue.add([reads])
+            self._waiting.append(reads)
 
     def take(self, path: str, last: int) -> FoundFile | None:
         """Returns the file, if it was read. ``last``: how many bytes of the files after it are read."""
@@ -62,10 +60,8 @@ class ReadsAhead:
             if self._ready is None:
                 if not self._waiting:
                     return None
-                reads, begun = self._waiting[0]
-                self._chains.finish(begun)  # may be interrupted
-                self._waiting.popleft()
-                self._ready = reads
+                self._queue.finish([self._waiting[0]])  # may be interrupted
+                self._ready = self._waiting.popleft()
                 self.begin(last)
             found = self._ready.take(path)
             if found is not None:
@@ -75,7 +71,7 @@ class ReadsAhead:
             self._ready = None
 
     def close(self) -> None:
-        """Waits for the threads that read."""
-        self._chains.close()
+        """Drops the reads, and the other work of the queue."""
+        self._queue.close()
         self._waiting.clear()
         self._ready = None

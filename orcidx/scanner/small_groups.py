@@ -35,11 +35,12 @@ from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.request import BATCHES_A_TURN, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, wanted_columns
 from orcidx.planner.schema_plan import AtOnce, SchemaPlan
-from orcidx.scanner.chains import Chains, Round
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.reader_columns import HeldBytes, ReaderColumns, in_places
 from orcidx.scanner.small_stripes import count_file
+from orcidx.scanner.work_queue import WorkQueue
+from orcidx.threads.work import Call, WorkItem
 
 __all__ = [
     "ENABLED",
@@ -146,11 +147,11 @@ class WaitingFile(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Columns of a group that threads decode."""
+    """Columns of a group that threads decode. ``works``: the work for each of them."""
 
     wanted: AtOnce
     columns: list[PlainColumns | ReaderColumns]
-    round: Round
+    works: list[WorkItem]
 
 
 class GroupRows(NamedTuple):
@@ -226,19 +227,16 @@ class SmallGroup(Generic[T]):
 
 
 class SmallGroups(Generic[T]):
-    """Collects files in groups, and decodes the groups in order. ``use_threads``: whether threads decode."""
+    """Collects files in groups, and decodes the groups in order. ``use_threads``: whether threads decode. ``queue``:
+    the work of the threads. The caller may add other work to it."""
 
     def __init__(self, *, use_threads: bool) -> None:
         self.current: SmallGroup[T] = SmallGroup()
         """The group to which files are added."""
         self.started: deque[SmallGroup[T]] = deque()
         """The groups that are being decoded."""
-        threads = thread_count(use_threads=use_threads)
-        self._parts = threads
-        self._lane = 0
-        self._width = self._parts + 1  # one more for columns that need readers
-        self._lanes = 2 * LANES  # a group has two rounds at the same time
-        self._chains = Chains([0] * (self._lanes * self._width), threads)
+        self._parts = thread_count(use_threads=use_threads)
+        self.queue = WorkQueue(self._parts)
 
     def has_room_for(self, file: WaitingFile) -> bool:
         """Whether a file can be added to the current group."""
@@ -288,7 +286,7 @@ class SmallGroups(Generic[T]):
 
     def close(self) -> None:
         """Waits for the threads."""
-        self._chains.close()
+        self.queue.close()
 
     def _go_on(self, group: SmallGroup[T]) -> None:
         """Waits for the columns that are decoded, and makes the wanted rows of them, or begins to decode others."""
@@ -313,20 +311,18 @@ class SmallGroups(Generic[T]):
         if columns is None:
             group.found = GroupRows()
             return
-        self._lane = (self._lane + 1) % self._lanes
-        first = self._lane * self._width
-        begun = self._chains.add(range(first, first + len(columns)), [one.run for one in columns])
-        self._chains.start_early()
-        group.reading = Reading(wanted.columns, columns, begun)
+        works: list[WorkItem] = [one if isinstance(one, WorkItem) else Call(one.run) for one in columns]
+        self.queue.add(works)
+        group.reading = Reading(wanted.columns, columns, works)
 
     def _arrays(self, reading: Reading, work: ScanMetrics) -> list[pa.Array] | None:
-        self._chains.finish(reading.round)
-        errors = reading.round.errors
-        if errors:
-            raise errors.pop(min(errors)) or RuntimeError("a task did not run")
+        self.queue.finish(reading.works)
+        for one in reading.works:
+            if isinstance(one, Call) and one.error is not None:
+                raise one.error
         arrays: list[pa.Array] = []
-        for one in reading.columns:
-            found = one.result()
+        for column in reading.columns:
+            found = column.result()
             if found is None:
                 return None
             arrays += found[0]

@@ -56,6 +56,7 @@ class SmallQueue:
             if batch is not None:
                 return _rows_of(group, batch)
             self._read_alone([*group.owners, *groups.drop()])
+            self._small.reads.close()
 
     @property
     def is_empty(self) -> bool:
@@ -105,7 +106,7 @@ class SmallQueue:
             if self._groups is None:
                 self._groups = SmallGroups(use_threads=self._use_threads)
                 if self._takes_all:
-                    self._small.reads.read_ahead(self._jobs, use_threads=self._use_threads)
+                    self._small.reads.read_ahead(self._jobs, self._groups.queue)
             if not self._groups.has_room_for(waiting):
                 self._next = read
                 break

@@ -14,10 +14,10 @@ from orcidx.orc.small_file import FoundFile, SmallFile
 from orcidx.orc.small_tails import SmallTails
 from orcidx.orc.tail_reads import TailReads
 from orcidx.scanner import reads_ahead
-from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.jobs_left import JobsLeft
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.reads_ahead import ReadsAhead
+from orcidx.scanner.work_queue import WorkQueue
 from orcidx.storage import Fingerprint, RangeReader, Source
 from orcidx.storage.local import SMALL_FILE_BYTES, hold
 
@@ -100,14 +100,16 @@ class SmallReads:
             self._tails = SmallTails(self.limits or MetadataLimits(), KINDS.get)
         return self._tails.split(found)
 
-    def read_ahead(self, jobs: JobsLeft, *, use_threads: bool) -> None:
-        """Lets threads read the files of the next jobs, if a similar file was read before."""
+    def read_ahead(self, jobs: JobsLeft, queue: WorkQueue) -> None:
+        """Lets threads read the files of the next jobs, if a similar file was read before. ``queue``: as in
+        ``ReadsAhead``."""
         if reads_ahead.ENABLED and self._tails is not None and self._size:
-            self._ahead = ReadsAhead(jobs, self._tails, self._size, thread_count(use_threads=use_threads))
+            self._ahead = ReadsAhead(jobs, self._tails, self._size, queue)
             self._ahead.begin(self.last)
 
     def close(self) -> None:
-        """Waits for the threads that read the next files."""
+        """Waits for the threads that read the next files. Files that they have read, and that were not taken, are
+        dropped."""
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None

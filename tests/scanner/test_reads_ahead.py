@@ -23,6 +23,7 @@ from orcidx.scanner import reads_ahead, small_groups
 from orcidx.scanner.jobs_left import JobsLeft
 from orcidx.scanner.reads_ahead import ReadsAhead
 from orcidx.scanner.small_files import SmallFiles
+from orcidx.scanner.work_queue import WorkQueue
 from orcidx.storage import describe_source
 
 FILES, ROWS = 60, 50
@@ -99,7 +100,7 @@ def test_the_bytes_that_wait_are_limited(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(reads_ahead, "FILES_A_READ", 5)
     monkeypatch.setattr(reads_ahead, "BYTES_A_READ", 3 * size)
     read = small_reads(monkeypatch)
-    ahead = ReadsAhead(JobsLeft(iter(jobs_of(paths))), SmallTails(MetadataLimits(), KINDS.get), size, 1)
+    ahead = ReadsAhead(JobsLeft(iter(jobs_of(paths))), SmallTails(MetadataLimits(), KINDS.get), size, WorkQueue(1))
     ahead.begin(1 << 20)
     assert read == paths[:6]
     for number, path in enumerate(paths):
@@ -114,7 +115,7 @@ def test_the_bytes_that_wait_are_limited(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_files_that_are_left_out(tmp_path: Path) -> None:
     paths = written(tmp_path, 12)
-    ahead = ReadsAhead(JobsLeft(iter(jobs_of(paths))), SmallTails(MetadataLimits(), KINDS.get), 1000, 2)
+    ahead = ReadsAhead(JobsLeft(iter(jobs_of(paths))), SmallTails(MetadataLimits(), KINDS.get), 1000, WorkQueue(2))
     ahead.begin(1 << 20)
     assert ahead.take("another", 1 << 20) is None
     for path in paths[::3]:
