@@ -66,6 +66,8 @@ def test_the_numbers_of_reads_are_the_same(tmp_path: Path, monkeypatch: pytest.M
         kept.append(metrics)
         real(self, request, metrics, **options)
 
+    for path in paths:
+        os.utime(path, (0, 0))  # the tail of a file that was changed a moment ago is not kept
     orcidx.scan(paths).to_table()  # reads the schema, which is counted only once
     monkeypatch.setattr(SmallFiles, "__init__", begin)
     for where in (None, col("word") == "w3"):
