@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from paimon_empty import empty_table
 from rows_together import rows_of_each_test, separately
+from work_done import small_reads as counted_reads
 
 import orcidx
 from orcidx import CorruptFile, ValueOutOfRange, col
 from orcidx.paimon import open_table
 from orcidx.paimon_table.read import task_run
-from orcidx.scanner import small_groups
+from orcidx.scanner import reads_ahead, small_groups, small_reads
 
 FILES, ROWS = 12, 50
 
@@ -84,6 +85,30 @@ def test_files_with_deleted_rows_keep_their_place(folder: Path, monkeypatch: pyt
     assert rows["id"].to_pylist() == [key for key in range(FILES * ROWS) if key % 5 == 3 and key not in (153, 158, 333)]
     assert rows == separately(monkeypatch, scan.to_table)
     assert scan.count_rows() == rows.num_rows
+
+
+@pytest.mark.parametrize("use_threads", [False, True])
+def test_files_are_read_ahead_once(folder: Path, monkeypatch: pytest.MonkeyPatch, *, use_threads: bool) -> None:
+    """Files with deleted rows are opened, so they are not read ahead."""
+    open_table(folder).delete(col("id").is_in([153, 158]))
+    ahead: list[int] = []
+    real = small_reads.ReadsAhead.take
+
+    def take(self: Any, path: str, last: int) -> Any:
+        found = real(self, path, last)
+        ahead.append(found is not None)
+        return found
+
+    monkeypatch.setattr(reads_ahead, "FILES_A_READ", 4)
+    monkeypatch.setattr(small_reads.ReadsAhead, "take", take)
+    scan = open_table(folder).scan(where=col("word") == "w3", use_threads=use_threads)
+    for read in (scan.to_table, scan.count_rows):
+        ahead.clear()
+        with monkeypatch.context() as patch:
+            paths = counted_reads(patch)
+            read()
+            assert sum(ahead) == FILES - 2, "all but the first file, and the one with deleted rows"
+            assert len(paths) == len(set(paths)) == FILES
 
 
 def test_an_error_of_a_conversion_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

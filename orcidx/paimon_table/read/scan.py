@@ -118,7 +118,7 @@ def _count(scan: TableScan) -> int:
     counting = replace(_without_views(scan), columns=narrow, row_limit=None, top=())
     shared: Shared = {}
     total = 0
-    with closing(WaitingFiles(scan.options)) as waiting:
+    with closing(WaitingFiles(scan.plan.tasks, scan.options)) as waiting:
         for task in scan.plan.tasks:
             total += TaskRun(task, counting, ScanMetrics(), [], shared).count(waiting)
             total += waiting.count()
@@ -239,7 +239,7 @@ def _with_keys(scan: TableScan) -> TableScan:
 def _rows_in_turn(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Iterator[pa.RecordBatch]:
     shared: Shared = {}
     taken: list[int] = []
-    waiting = WaitingFiles(scan.options)
+    waiting = WaitingFiles(scan.plan.tasks, scan.options)
     together = waiting if scan.row_limit is None else None  # with a limit, later files may not be needed
     try:
         for task, wanted in _tasks_in_turn(scan, taken):

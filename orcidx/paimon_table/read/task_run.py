@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import dropwhile
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,12 @@ from orcidx.paimon_table.read.parquet_rows import ParquetRows
 from orcidx.paimon_table.read.plan import FileTask, TableFile, in_planned_file
 from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_reading
+from orcidx.planner.request import FileJob
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
+from orcidx.scanner.jobs_left import JobsLeft
 from orcidx.scanner.metrics import ScanMetrics, add_counts
+from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.small_groups import LANES, SmallGroups, WaitingFile
 
 __all__ = ["TaskRun", "WaitingFiles", "unopened_file"]
@@ -140,10 +144,13 @@ class TaskRun:
 
 
 class WaitingFiles:
-    """Small files whose rows wait to be decoded together, in the order of the files. ``options``: the options of the
-    scan."""
+    """Small files whose rows wait to be decoded together, in the order of the files. ``tasks``: all files of the scan.
+    ``options``: the options of the scan."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, tasks: Sequence[FileTask], options: ReadOptions) -> None:
+        self._tasks = tasks
+        self._readers: list[SmallFiles] = []
+        """The readers that read files ahead."""
         self._groups: SmallGroups[TaskRun] = SmallGroups(use_threads=options.use_threads)
         self._alone = False
         """Whether a group could not be decoded. Later files do not wait."""
@@ -155,12 +162,26 @@ class WaitingFiles:
         return not self._alone
 
     def add(self, run: TaskRun, file: WaitingFile) -> None:
-        """Adds the next file. Threads decode a group while files are added to the next one."""
+        """Adds the next file. Threads decode a group, and read the next files, while files are added to the next
+        group."""
+        if run.reading.small not in self._readers:
+            self._read_ahead(run)
         if not self._groups.has_room_for(file):
             self._groups.start()
         self._groups.current.add(run, file)
         if self._groups.current.is_full:
             self._groups.start()
+
+    def _read_ahead(self, run: TaskRun) -> None:
+        """Lets threads read the files after this one that have the same mapping."""
+        small, mapping = run.reading.small, run.task.mapping
+        if small is None:
+            return
+        self._readers.append(small)
+        later = dropwhile(lambda task: task is not run.task, self._tasks)
+        next(later, None)
+        jobs = (FileJob(task.file.source) for task in later if task.mapping is mapping and task.file.deletion is None)
+        small.reads.read_ahead(JobsLeft(jobs), self._groups.queue)
 
     def count(self, *, rest: bool = False) -> int:
         """The number of matching rows of all groups that were started, except the last ones, which threads decode while
@@ -198,8 +219,10 @@ class WaitingFiles:
             yield group.owners, batch
 
     def close(self) -> None:
-        """Waits for the threads that decode."""
+        """Waits for the threads that read and decode."""
         self._groups.close()
+        for one in self._readers:
+            one.reads.close()
 
 
 def _counted(runs: Sequence[TaskRun], batch: pa.RecordBatch | None) -> int:
