@@ -9,7 +9,10 @@ valid Arrow array.
 import os
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
+
+cdef enum:
+    TWO_WORDS = 16
 
 cdef extern from *:
     """
@@ -120,6 +123,22 @@ cdef extern from *:
     ORCIDX_BETWEEN_TEXTS(orcidx_between_texts4, int32_t)
     ORCIDX_BETWEEN_TEXTS(orcidx_between_texts8, int64_t)
 
+    /* Sets the output to 1 for strings that equal a literal of at most 16 bytes. `words` has its bytes, and `masks` has
+       255 for each of them. 16 bytes are read for every string, so there is no branch that can be mispredicted. */
+    #define ORCIDX_EQUALS(NAME, T) \\
+    static void NAME(const T* offsets, int64_t rows, const uint8_t* data, int64_t size, const uint64_t* words, \\
+                     const uint64_t* masks, uint8_t* out) { \\
+        int64_t i; \\
+        for (i = 0; i < rows; i++) { \\
+            const uint8_t* p = data + offsets[i]; \\
+            uint64_t first = (orcidx_raw(p) & masks[0]) ^ words[0]; \\
+            uint64_t second = (orcidx_raw(p + 8) & masks[1]) ^ words[1]; \\
+            out[i] |= (offsets[i + 1] - offsets[i] == size) & !(first | second); \\
+        } \\
+    }
+    ORCIDX_EQUALS(orcidx_equals4, int32_t)
+    ORCIDX_EQUALS(orcidx_equals8, int64_t)
+
     #define ORCIDX_WITHIN(NAME, TARGET, T, U) \\
         TARGET static void NAME(const T* __restrict values, int64_t rows, T low, U span, uint8_t* __restrict out) { \\
             for (int64_t i = 0; i < rows; i++) out[i] = (U)values[i] - (U)low <= span; \\
@@ -191,6 +210,10 @@ cdef extern from *:
                                                 const uint8_t* data, uint8_t* out) nogil
     void between_texts8 "orcidx_between_texts8"(text_ends* ends, const int64_t* offsets, int64_t rows,
                                                 const uint8_t* data, uint8_t* out) nogil
+    void equals4 "orcidx_equals4"(const int32_t* offsets, int64_t rows, const uint8_t* data, int64_t size,
+                                  const uint64_t* words, const uint64_t* masks, uint8_t* out) nogil
+    void equals8 "orcidx_equals8"(const int64_t* offsets, int64_t rows, const uint8_t* data, int64_t size,
+                                  const uint64_t* words, const uint64_t* masks, uint8_t* out) nogil
     void within4 "orcidx_within4"(const int32_t* values, int64_t rows, int32_t low, uint32_t span, uint8_t* out) nogil
     void within8 "orcidx_within8"(const int64_t* values, int64_t rows, int64_t low, uint64_t span, uint8_t* out) nogil
     void within4_avx2 "orcidx_within4_avx2"(const int32_t* values, int64_t rows, int32_t low, uint32_t span,
@@ -294,13 +317,29 @@ def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not Non
            uint8_t[::1] out not None):
     """Sets the output to 1 for strings that equal the literal. Other output stays unchanged, so several literals can be
     tested in turn."""
-    cdef Py_ssize_t i, rows = out.shape[0]
-    cdef int64_t wanted = literal.shape[0]
-    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t i, rows = out.shape[0], short_ = 0
+    cdef int64_t wanted = literal.shape[0], size = data.shape[0]
+    cdef const uint8_t* bytes_ = &data[0] if size else NULL
     cdef const uint8_t* other = &literal[0] if wanted else NULL
+    cdef uint64_t words[2]
+    cdef uint64_t masks[2]
     _check(offsets, data, out)
+    if not rows:
+        return
     with nogil:
-        for i in range(rows):
+        if 0 < wanted <= TWO_WORDS and offsets[rows] - offsets[0] <= rows * TWO_WORDS:
+            short_ = rows
+            while short_ and offsets[short_ - 1] + TWO_WORDS > size:    # the data ends too soon after the last strings
+                short_ -= 1
+            memset(words, 0, TWO_WORDS)
+            memset(masks, 0, TWO_WORDS)
+            memset(masks, 255, wanted)
+            memcpy(words, other, wanted)
+            if offset_t is int32_t:
+                equals4(&offsets[0], short_, bytes_, wanted, words, masks, &out[0])
+            else:
+                equals8(&offsets[0], short_, bytes_, wanted, words, masks, &out[0])
+        for i in range(short_, rows):
             if offsets[i + 1] - offsets[i] == wanted and are_same(bytes_ + offsets[i], other, wanted):
                 out[i] = 1
 

@@ -181,6 +181,21 @@ def test_ranges_of_floats(
             assert bind(predicate, batch.schema, nan=nan).evaluate(batch).tolist() == found, (predicate, values)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("longest", [1, 7, 16, 40])
+def test_equal_texts(rng: np.random.Generator, kind: Any, longest: int) -> None:
+    """Texts of up to 16 bytes are compared 16 bytes at a time. The data may end with the last text."""
+    for _ in range(20):
+        texts = [rng.integers(97, 99, rng.integers(0, longest + 1), np.uint8).tobytes() for _ in range(60)]
+        offsets = np.cumsum([3, *map(len, texts)]).astype(kind)
+        data = np.frombuffer(b"xyz" + b"".join(texts) + b"a" * int(rng.integers(0, 17)), np.uint8).copy()
+        for literal in {b"", b"a", b"ab" * 8, b"ab" * 8 + b"a", *texts[::7], *(text + b"a" for text in texts[::20])}:
+            out = np.zeros(len(texts), np.uint8)
+            compares.equals(offsets, data, literal, out)
+            assert out.tolist() == [text == literal for text in texts], literal
+    compares.equals(np.zeros(1, kind), data, b"a", out[:0])
+
+
 def test_bytes_that_are_no_text() -> None:
     """``%`` matches any bytes, with and without the compiled loops. The bytes need not be UTF-8."""
     array = pa.array([b"a\xffb", b"ab", b"a\xff"], pa.binary()).view(pa.string())
