@@ -19,14 +19,13 @@ __all__ = ["ENABLED", "READS", "ReadsAhead"]
 ENABLED = True
 
 FILES_A_READ = 64
-"""The most files that one task reads. A thread needs the GIL at the beginning and the end of each task, and waits for
-it as long as the caller's Python code runs. So few tasks are better than many."""
+"""The most files that one piece of work reads. The caller waits for all of them, and can do other work meanwhile."""
 
 BYTES_A_READ = 4 << 20
-"""A task reads fewer files if these files would have more bytes. They are assumed to be as large as the last file."""
+"""Fewer files are read if they would have more bytes. They are assumed to be as large as the last file."""
 
 READS = 2
-"""The number of tasks that are waiting or running, or whose files are not all taken."""
+"""The number of pieces of work that are waiting or running, or whose files are not all taken."""
 
 
 class ReadsAhead:

@@ -133,9 +133,8 @@ class SmallFiles:
         metrics.bytes_decompressed += work.bytes_decompressed
         count_file(metrics, reader.stripes, reader.facts.row_index_stride, is_out=False)
         footer = reader.tail.footer
-        return SmallRows(
-            footer.rows, batches, partial(schema_of, plan, self._request, footer.user_metadata), footer.rows
-        )
+        schema = partial(schema_of, plan, self._request, footer.user_metadata)
+        return SmallRows(footer.rows, batches, schema, footer.rows)
 
     def _filter_large(self, reader: OrcReader, job: FileJob) -> SmallRows | None:
         """Returns the matching rows of a file that the caller has opened, if all of them go into one table. For a
@@ -182,9 +181,9 @@ class SmallFiles:
         if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
             return None
         known = self._known
-        if known is None or known.like is not file.like or job.constants:
+        if known is None or not known.holds_for(file, job):
             plan = self._planned(file.like.type_bytes, file.kind.root, job)
-            known = self._known = like_files(file, plan, self._request, known)
+            known = self._known = like_files(file, job, plan, self._request, known)
         if self._tails_alone:
             return SmallRows(file.rows, [], known.schema, file.rows)
         is_out = False

@@ -18,10 +18,12 @@ from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_file import FoundFile
 from orcidx.orc.small_tails import SmallTails
+from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.scanner import file_queue, small_filter
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.schema_reads import count_schema_reads
 from orcidx.scanner.small_files import SmallFiles
+from orcidx.storage import describe_source
 from orcidx.storage.local_file import read_small
 
 FILES, ROWS = 6, 100
@@ -272,3 +274,23 @@ def test_no_descriptor_stays_open(paths: list[str]) -> None:
     with pytest.raises(CorruptFile, match=r"2\.orc"):
         orcidx.scan(paths).to_table()
     assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+
+
+def test_similar_files_with_and_without_constants(tmp_path: Path) -> None:
+    """Files of one kind share a plan only if they have the same constant columns."""
+    paths = [str(tmp_path / f"{number}.orc") for number in range(4)]
+    for number, path in enumerate(paths):
+        orcidx.write_table(pa.table({"key": [number]}), path)
+        orcidx.open(path).close()
+    schema = pa.schema([("key", pa.int64()), ("part", pa.int64())])
+    for where in (None, orcidx.col("key") >= 0):
+        small = SmallFiles(ScanRequest(schema=schema, where=where), ScanMetrics(), tails_alone=False)
+        found = []
+        for number, path in enumerate(paths):
+            constants = {"part": pa.scalar(7)} if number % 2 else {}
+            rows = small.take(FileJob(describe_source(path), constants=constants), together=True)
+            assert rows is not None
+            assert rows.waiting is not None
+            found.append(rows.waiting.reader)
+        assert found[0] is not found[1]
+        assert found[2] is not found[1]
