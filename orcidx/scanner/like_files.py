@@ -23,14 +23,14 @@ __all__ = ["LikeFiles", "like_files", "schema_of"]
 
 class LikeFiles(NamedTuple):
     """What is the same for all files of one ``Like``. ``plan``: how their columns become the wanted ones. ``reader``:
-    decodes files together, or filters them. ``test``: says whether statistics rule out a file. ``schema``: a function
-    that returns the schema of the batches. ``has_constants``: whether the files have constant columns, so that the plan
-    depends on more than the ``Like``."""
+    decodes files together, or filters them. ``rules_out``: says whether statistics rule out a file. ``schema``: a
+    function that returns the schema of the batches. ``has_constants``: whether the files have constant columns, so that
+    the plan depends on more than the ``Like``."""
 
     like: Like
     plan: SchemaPlan
     reader: SmallFilter | WholeRows | None
-    test: FileTest | None
+    rules_out: FileTest | None
     schema: Callable[[], pa.Schema]
     has_constants: bool
 
@@ -48,7 +48,7 @@ def like_files(
     reader: SmallFilter | WholeRows | None = None
     test = None
     if before is not None and before.plan is plan:
-        reader, test = before.reader, before.test
+        reader, test = before.reader, before.rules_out
     elif where is not None:
         reader = small_filter(plan)
     elif plan.at_once is not None or plan.has_only_constants:

@@ -190,7 +190,7 @@ class SmallFiles:
         found: list[pa.RecordBatch] | WaitingFile | None
         if known.plan.where is None:
             found = self._decoded(file, job, known, together=together)
-        elif known.test is not None and known.test(file):
+        elif known.rules_out is not None and known.rules_out(file):
             found, is_out = [], True
             self.reads.last = TAIL_BYTES
         else:
