@@ -76,6 +76,18 @@ if hasattr(os, "register_at_fork"):     # not on Windows, because it has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
+cdef int send_helpers(help, int threads, Py_ssize_t most, int* helpers) except -1:
+    cdef int wanted = <int> min(threads - 1, most) - helpers[0]
+    if wanted > 0:
+        POOL.size = threads
+    for _ in range(wanted):
+        helpers[0] += 1
+        if not POOL.offer(help):
+            helpers[0] -= 1
+            return 0
+    return 0
+
+
 cdef class Round:
     """Tasks of different chains whose results are needed together. ``results``: the results of the finished tasks, in
     the order of the tasks. ``errors``: errors by the position of their task."""
@@ -175,18 +187,9 @@ cdef class Chains:
         self.call(self.threads)
 
     cdef int call(self, Py_ssize_t most) except -1:
-        cdef int wanted
         if self.forks != forks():       # the threads of the pool do not exist in this process
             self.forks, self.helpers = forks(), 0
-        wanted = <int> min(self.threads - 1, most) - self.helpers
-        if wanted > 0:
-            POOL.size = self.threads
-        for _ in range(wanted):
-            self.helpers += 1
-            if not POOL.offer(self.help):
-                self.helpers -= 1
-                return 0
-        return 0
+        return send_helpers(self.help, self.threads, most, &self.helpers)
 
     def finish(self, Round wanted not None):
         """Runs tasks that have not started, until all tasks of a round have ended. Errors are stored in the round."""

@@ -16,11 +16,9 @@ from cpython.ref cimport PyObject
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
 
-from orcidx.scanner.chains cimport enter, fork_waits, leave
+from orcidx.scanner.chains cimport enter, fork_waits, leave, send_helpers
 from orcidx.threads.waiting cimport forks
 from orcidx.threads.work cimport WorkItem, do_work
-
-from orcidx.scanner.chains import POOL
 
 __all__ = ["WorkQueue"]
 
@@ -41,7 +39,7 @@ cdef class WorkQueue:
     """``threads``: the number of threads, including the caller. Work begins in the order in which it was added."""
 
     cdef PyThread_type_lock lock    # protects the next fields
-    cdef PyObject** ring            # the work that has not begun
+    cdef PyObject** queued          # the work that has not begun, in order
     cdef Py_ssize_t room, length
     cdef int running
     cdef bint awaited               # whether the caller waits for `ended`
@@ -61,7 +59,7 @@ cdef class WorkQueue:
         PyThread_acquire_lock(self.more, NOWAIT_LOCK)
 
     def __dealloc__(self):
-        free(self.ring)
+        free(self.queued)
         free_lock(self.lock, False)
         free_lock(self.ended, True)
         free_lock(self.more, True)
@@ -80,12 +78,12 @@ cdef class WorkQueue:
         cdef void* larger
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
         if self.length == self.room:
-            larger = realloc(self.ring, 2 * (self.room + 8) * sizeof(PyObject*))
+            larger = realloc(self.queued, 2 * (self.room + 8) * sizeof(PyObject*))
             if larger == NULL:
                 PyThread_release_lock(self.lock)
                 raise MemoryError
-            self.ring, self.room = <PyObject**> larger, 2 * (self.room + 8)
-        self.ring[self.length] = <PyObject*> work
+            self.queued, self.room = <PyObject**> larger, 2 * (self.room + 8)
+        self.queued[self.length] = <PyObject*> work
         self.length += 1
         self.call_idle()
         PyThread_release_lock(self.lock)
@@ -99,27 +97,18 @@ cdef class WorkQueue:
 
     cdef int call(self, Py_ssize_t most) except -1:
         # Sends threads of the pool here.
-        cdef int wanted
         if self.forks != forks():       # the threads of the pool do not exist in this process
             self.forks, self.helpers, self.idle, self.called = forks(), 0, 0, False
-        wanted = <int> min(self.threads - 1, most + self.helpers) - self.helpers
-        if wanted > 0:
-            POOL.size = self.threads
-        for _ in range(wanted):
-            self.helpers += 1
-            if not POOL.offer(self.help):
-                self.helpers -= 1
-                return 0
-        return 0
+        return send_helpers(self.help, self.threads, most + self.helpers, &self.helpers)
 
     cdef PyObject* run_next(self) noexcept nogil:
         # Does the work that was added first. Returns it, or NULL if there is none.
         cdef PyObject* work = NULL
         PyThread_acquire_lock(self.lock, WAIT_LOCK)
         if self.length:
-            work = self.ring[0]
+            work = self.queued[0]
             self.length -= 1
-            memmove(self.ring, self.ring + 1, self.length * sizeof(PyObject*))
+            memmove(self.queued, self.queued + 1, self.length * sizeof(PyObject*))
             self.running += 1
         PyThread_release_lock(self.lock)
         if work == NULL:
