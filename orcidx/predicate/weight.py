@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import sys
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ NODE_BYTES = 512
 SLOTS_BYTES = 32
 """Bytes of a literal in addition to its value: its slots in the tuples of given and bound literals, and in the array of
 sorted literals."""
+SHARED_TYPES = frozenset({int, bool, bytes, float, decimal.Decimal})
+"""Types of literals that binding does not copy where the column has the same type."""
 
 
 def weight_of(predicate: Predicate | None) -> int:
@@ -30,10 +33,10 @@ def _weight_of_part(node: Part) -> int:
         return compared + _weight_of_expression(node) + weight_of(node.may) + weight_of(node.may_not)
     if isinstance(node, BoundLeaf | Leaf):
         # When a predicate is bound to a schema, some of its literals are converted. For example, a text becomes bytes,
-        # and a time becomes an integer. Such literals count twice. Literals of type int, bool and bytes are shared with
-        # the bound predicate, so they count once.
+        # and a time becomes an integer. Such literals count twice. Numbers and bytes are in most cases shared with the
+        # bound predicate, so they count once.
         sizes = sum(map(sys.getsizeof, node.literals))
-        shared = {int, bool, bytes}.issuperset(map(type, node.literals))
+        shared = SHARED_TYPES.issuperset(map(type, node.literals))
         return NODE_BYTES + (1 if shared else 2) * sizes + SLOTS_BYTES * len(node.literals)
     return NODE_BYTES
 

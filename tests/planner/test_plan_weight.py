@@ -30,9 +30,11 @@ EPOCH = datetime.datetime(2020, 1, 1)
 VALUES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "int": (pa.int64(), lambda i: (1 << 40) + i),
     "float": (pa.float64(), lambda i: i + 0.5),
+    "float for integers": (pa.int64(), lambda i: i * 4096.0),
     "string": (pa.string(), "{:030d}".format),
     "binary": (pa.binary(), lambda i: i.to_bytes(30, "big")),
     "decimal": (pa.decimal128(20, 2), lambda i: decimal.Decimal(i + (1 << 40)) / 4),
+    "decimal for floats": (pa.float64(), lambda i: decimal.Decimal(i + (1 << 40)) / 4),
     "date": (pa.date32(), lambda i: EPOCH.date() + datetime.timedelta(i)),
     "timestamp": (pa.timestamp("us"), lambda i: EPOCH + datetime.timedelta(seconds=i)),
 }
@@ -47,7 +49,7 @@ def _empty() -> Iterator[None]:
 
 def _written(folder: Path, kind: pa.DataType, value: Any) -> Path:
     path = folder / "one.orc"
-    orcidx.write_table(pa.table({"key": pa.array([value], kind)}), path)
+    orcidx.write_table(pa.table({"key": pa.array([value]).cast(kind)}), path)
     return path
 
 
