@@ -326,15 +326,18 @@ cdef extern from *:
                 out += 16 * orcidx_picked(p, stops, kept, out);
             } else if (values == 64) {
                 if (bits < 7) break;
-                orcidx_ones(p, out, ORCIDX_KEPT, kept);
+                if (few == 64) orcidx_ones(p, out, ORCIDX_WIDE, 0);
+                else orcidx_ones(p, out, ORCIDX_KEPT, kept);
                 out += 16 * few;
             } else if (values == 32 && stops == 0xaaaaaaaaaaaaaaaaull) {
                 if (bits < 14) break;
-                orcidx_pairs(p, out, ORCIDX_KEPT, kept);
+                if (few == 32) orcidx_pairs(p, out, ORCIDX_WIDE, 0);
+                else orcidx_pairs(p, out, ORCIDX_KEPT, kept);
                 out += 16 * few;
             } else {
                 if (values < 4 || orcidx_has_run(gaps, 8)) break;
-                last = orcidx_fours(p, stops, values >> 2, out, ORCIDX_KEPT, kept, &codes) - 1;
+                if (few == values) last = orcidx_fours(p, stops, values >> 2, out, ORCIDX_WIDE, 0, &codes) - 1;
+                else last = orcidx_fours(p, stops, values >> 2, out, ORCIDX_KEPT, kept, &codes) - 1;
                 if (!_mm256_testz_si256(codes, beyond)) break;
                 values &= ~(int64_t)3;
                 out += 16 * _mm_popcnt_u64(_bzhi_u64(kept, (unsigned)values));

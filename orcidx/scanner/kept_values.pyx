@@ -6,36 +6,12 @@ A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.kept_rows cimport check_mask, keep_block, move_kept
 
 cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-
-    /* Moves the kept values to the front of the same buffer. It is meant for masks that keep nearly all values. */
-    #define ORCIDX_KEEP_HERE(NAME, T) \\
-    static void NAME(void* of, const uint8_t* mask, int64_t rows) { \\
-        T* values = (T*)of; \\
-        int64_t i = 0, k = 0; \\
-        for (; i + 8 <= rows && orcidx_eight(mask + i) == ORCIDX_ONES; i += 8) k += 8; \\
-        for (; i + 8 <= rows; i += 8) { \\
-            T block[8]; \\
-            memcpy(block, values + i, sizeof block); \\
-            if (orcidx_eight(mask + i) == ORCIDX_ONES) { \\
-                memcpy(values + k, block, sizeof block); \\
-                k += 8; \\
-                continue; \\
-            } \\
-            for (int j = 0; j < 8; j++) { values[k] = block[j]; k += mask[i + j]; } \\
-        } \\
-        for (; i < rows; i++) { values[k] = values[i]; k += mask[i]; } \\
-    }
-    ORCIDX_KEEP_HERE(orcidx_keep_here1, uint8_t)
-    ORCIDX_KEEP_HERE(orcidx_keep_here2, uint16_t)
-    ORCIDX_KEEP_HERE(orcidx_keep_here4, uint32_t)
-    ORCIDX_KEEP_HERE(orcidx_keep_here8, uint64_t)
-    ORCIDX_KEEP_HERE(orcidx_keep_here16, orcidx_pair)
 
     /* Writes the numbers of the kept rows. It is meant for masks that keep few rows: 32 rows that are not kept are
        skipped at once. Returns the number of kept rows, but at most room + 1. */
@@ -160,11 +136,6 @@ cdef extern from *:
     int64_t take8 "orcidx_take8"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
     int64_t take16 "orcidx_take16"(const void* values, int64_t size, const int32_t* rows, int64_t count,
                                    void* out) nogil
-    void keep_here1 "orcidx_keep_here1"(void* values, const uint8_t* mask, int64_t rows) nogil
-    void keep_here2 "orcidx_keep_here2"(void* values, const uint8_t* mask, int64_t rows) nogil
-    void keep_here4 "orcidx_keep_here4"(void* values, const uint8_t* mask, int64_t rows) nogil
-    void keep_here8 "orcidx_keep_here8"(void* values, const uint8_t* mask, int64_t rows) nogil
-    void keep_here16 "orcidx_keep_here16"(void* values, const uint8_t* mask, int64_t rows) nogil
     void places4 "orcidx_places4"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
                                   void* places) nogil
     void places8 "orcidx_places8"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
@@ -272,16 +243,7 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
         return
     of = &values[0]
     with nogil:
-        if width == 1:
-            keep_here1(of, &mask[0], rows)
-        elif width == 2:
-            keep_here2(of, &mask[0], rows)
-        elif width == 4:
-            keep_here4(of, &mask[0], rows)
-        elif width == 8:
-            keep_here8(of, &mask[0], rows)
-        else:
-            keep_here16(of, &mask[0], rows)
+        move_kept(of, width, &mask[0], rows)
 
 
 def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,

@@ -141,11 +141,16 @@ def test_sizes_that_do_not_fit() -> None:
         if message != "room":
             with pytest.raises(ValueError, match=message):
                 kept_values.keep_here(*wrong[:4])
+    for at in (0, 31, 32, 39):
+        flags = np.zeros(40, np.uint8)
+        flags[at] = 2
+        with pytest.raises(ValueError, match="zeros and ones"):
+            kept_values.keep_here(np.zeros(40, np.uint8), 1, flags, 2)
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
 def test_nothing_is_written_after_the_spare_value(width: int, rng: np.random.Generator) -> None:
-    for rows in [*range(1, 80), 1000]:
+    for rows in [*range(1, 80), 1000, 5000]:
         for share in (0.0, 0.02, 0.1, 0.5, 0.97, 1.0):
             mask = rng.random(rows) < share
             count = int(mask.sum())

@@ -1,5 +1,5 @@
-"""Without short cuts, numbers are decoded to the same values. The tests run in separate processes, because short cuts
-are selected when modules are loaded.
+"""Without short cuts, numbers are decoded to the same values, and the same values are kept. The tests run in separate
+processes, because short cuts are selected when modules are loaded.
 
 The short cuts are code for processors with AVX2 and BMI2, the compiler's 128-bit integers, and code for runs of equal
 scales.
@@ -30,11 +30,17 @@ INTEGERS = (
     "streams/test_int_rle.py::test_runs_in_a_row_at_every_width",
     "streams/test_int_rle.py::test_runs_of_version_1_in_a_row",
 )
+KEPT = (
+    "scanner/test_kept_arrays.py::test_nothing_is_written_after_the_spare_value",
+    "scanner/test_kept_arrays.py::test_values_are_moved_within_their_memory",
+    "scanner/test_kept_arrays.py::test_rows_are_those_that_pyarrow_keeps",
+    "scanner/test_kept_arrays.py::test_sizes_that_do_not_fit",
+)
 
 
 @pytest.mark.parametrize(
     ("switch", "tests"),
-    [("ORCIDX_SIMD", (*DECIMALS, *INTEGERS, "streams/test_wide_numbers.py")), ("ORCIDX_RUNS", DECIMALS)],
+    [("ORCIDX_SIMD", (*DECIMALS, *INTEGERS, *KEPT, "streams/test_wide_numbers.py")), ("ORCIDX_RUNS", DECIMALS)],
 )
 def test_without_a_short_cut(switch: str, tests: tuple[str, ...]) -> None:
     # With -P, Python imports the installed package, not the checkout.

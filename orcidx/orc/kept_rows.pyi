@@ -1,0 +1,1 @@
+"""Functions for Cython only; see ``kept_rows.pxd``."""
