@@ -6,6 +6,10 @@ takes all rows, for example for a table or for a count. The results are taken in
 
 A step reads one span of a stripe (a range of consecutive rows). The steps of a stripe are one chain of tasks
 (``chains``). The caller's thread also runs steps. No step waits for another thread.
+
+If the memory of the results is not limited, the last stripes are all begun together, also if they are more than the
+threads. The next step is then always added for the stripe of which the smallest share was begun. So these stripes end
+at about the same time, and no thread is idle while the last stripe is read.
 """
 
 from __future__ import annotations
@@ -59,7 +63,7 @@ STREAMS_PER_COLUMN = 3
 class _Reading:
     """A stripe that is being read. ``steps``: the generator that reads it. ``counts``: if rows are only counted, the
     number of matching rows of each span. ``failed``: the error that was raised while the stripe was pruned.
-    ``has_batch``: whether the last step has returned a batch."""
+    ``has_batch``: whether the last step has returned a batch. ``begun``: the number of steps that were added."""
 
     scan: FileScan
     source: RangeReader
@@ -69,6 +73,13 @@ class _Reading:
     rounds: deque[Round] = field(default_factory=deque)
     failed: Exception | None = None
     has_batch: bool = False
+    begun: int = 0
+
+    @property
+    def share(self) -> float:
+        """The steps that were added, in relation to the rows that may match."""
+        assert self.decision is not None
+        return self.begun / max(1, self.decision.rows.may.count)
 
     def step(self) -> pa.RecordBatch | None:
         """Reads the next span. Returns a batch, if there is one. Does nothing after the last span."""
@@ -99,19 +110,27 @@ class _Reading:
 
 
 class StripesTogether:
-    """Reads the stripes ``numbers`` of a file. At most ``threads`` stripes are read at the same time. The caller must
-    request the stripes in order, with ``batches`` or with ``count``.
+    """Reads the stripes ``numbers`` of a file. As many stripes as ``threads`` are begun at the same time, and ``more``
+    stripes in addition at the end. The caller must request the stripes in order, with ``batches`` or with ``count``.
 
     ``step_bytes``: the expected number of bytes of a step's result. It is None if the memory of the results is not
     limited."""
 
     def __init__(
-        self, file: OpenFile, numbers: Sequence[int], *, threads: int, counts: bool, step_bytes: int | None = None
+        self,
+        file: OpenFile,
+        numbers: Sequence[int],
+        *,
+        threads: int,
+        more: int,
+        counts: bool,
+        step_bytes: int | None = None,
     ) -> None:
         self._file = file
         self._numbers = numbers
         self._chain_of = {number: chain for chain, number in enumerate(numbers)}
         self._threads = threads
+        self._more = more
         self._counts = counts
         self._step_bytes = step_bytes
         self._largest = 0
@@ -165,16 +184,26 @@ class StripesTogether:
 
     def _go_on(self, number: int) -> None:
         """Adds steps for a stripe and for the stripes after it, as many stripes as may be read at the same time."""
-        first = self._chain_of[number]
-        for chain in range(first, min(first + self._threads, len(self._numbers))):
+        first, count = self._chain_of[number], len(self._numbers)
+        last = count if count - first <= self._threads + self._more else first + self._threads
+        readings: list[tuple[int, _Reading]] = []
+        for chain in range(first, last):
             reading = self._begun.get(self._numbers[chain])
             if reading is None:
                 reading = self._begun[self._numbers[chain]] = self._begin(self._numbers[chain])
-            while reading.steps is not None and len(reading.rounds) < STEPS_AHEAD and self._has_room(reading):
-                reading.rounds.append(self._chains.add((chain,), (reading.step,)))
+            readings.append((chain, reading))
             if reading.failed is not None:
-                return
-        self._chains.start_early()
+                break
+        while open_ := [(chain, one) for chain, one in readings if one.steps is not None and self._takes_step(one)]:
+            # If memory is limited, an earlier stripe goes first, because the caller takes its results first.
+            chain, reading = open_[0] if self._step_bytes is not None else min(open_, key=lambda pair: pair[1].share)
+            reading.rounds.append(self._chains.add((chain,), (reading.step,)))
+            reading.begun += 1
+        if not readings or readings[-1][1].failed is None:
+            self._chains.start_early()
+
+    def _takes_step(self, reading: _Reading) -> bool:
+        return len(reading.rounds) < STEPS_AHEAD and self._has_room(reading)
 
     def _has_room(self, reading: _Reading) -> bool:
         """Whether the result of one more step fits into the memory. Each stripe may have one step in any case."""
@@ -242,14 +271,18 @@ def stripes_together(file: OpenFile, *, counts: bool = False) -> StripesTogether
     except OrcidxError:  # the error is raised again when the first stripe is read
         return None
     columns = [*plan.predicate, *plan.rest_columns]
-    reserved = _reserved(columns, options)
-    if not columns or _most_together(columns, reserved, options) < threads:
+    reserved = _reserved(columns, options)  # only steps that run need this memory, not the stripes between their steps
+    if not columns or 1 + options.ahead_bytes // reserved < threads:
         return None
-    first = _first_together(sizes, threads, len(columns))
-    if first < 2:
+    most = options.io_bytes // max(1, _piece_bytes(columns, options))
+    if most < threads:
         return None
     limited = None if counts or request.wanted_as == "table" else reserved
-    together = StripesTogether(file, numbers[:first], threads=threads, counts=counts, step_bytes=limited)
+    more = len(numbers) % threads if limited is None and most >= threads + len(numbers) % threads else 0
+    first = _first_together(sizes, threads, len(columns), all_end_together=more > 0)
+    if first < 2:
+        return None
+    together = StripesTogether(file, numbers[:first], threads=threads, more=more, counts=counts, step_bytes=limited)
     file.before_close = together.close
     return together
 
@@ -263,25 +296,24 @@ def _reserved(columns: Sequence[OrcType], options: ReadOptions) -> int:
     return max(1, min(options.batch_bytes, int(RESERVE_FACTOR * width * options.batch_size)))
 
 
-def _most_together(columns: Sequence[OrcType], reserved: int, options: ReadOptions) -> int:
-    """How many stripes may be read at the same time. The spans of all stripes but the first must fit into
-    ``ahead_bytes``, and the pieces of all streams must fit into ``io_bytes``.
-
-    ``reserved``: the number of bytes for which memory is reserved for a span.
-    """
+def _piece_bytes(columns: Sequence[OrcType], options: ReadOptions) -> int:
+    """The bytes of the pieces of all streams of a stripe that are read at the same time."""
     streams = STREAMS_PER_COLUMN * sum(len(column.ids) for column in columns)
-    pieces = streams * piece_bytes(len(columns), options, is_local=True)
-    return min(1 + options.ahead_bytes // reserved, options.io_bytes // max(1, pieces))
+    return streams * piece_bytes(len(columns), options, is_local=True)
 
 
-def _first_together(sizes: Sequence[int], threads: int, columns: int) -> int:
+def _first_together(sizes: Sequence[int], threads: int, columns: int, *, all_end_together: bool) -> int:
     """How many of the first stripes are read at the same time. The other stripes are read one after the other, and the
-    columns of each are decoded ahead. If three equal stripes are read by two threads, the third is read by both.
+    columns of each are decoded ahead. If three equal stripes are read by two threads, the third is read by both, unless
+    all three can be read at the same time.
 
-    ``sizes``: the numbers of rows of the stripes. ``columns``: the number of columns that are decoded."""
+    ``sizes``: the numbers of rows of the stripes. ``columns``: the number of columns that are decoded.
+    ``all_end_together``: whether the last stripes can be read at the same time, and then end at about the same time."""
     gain = min(1 + GAIN_PER_THREAD * (threads - 1), columns + GAIN_PER_THREAD)
     ends, left = [0] * threads, sum(sizes)
     best, least = 0, left / gain
+    if all_end_together and max(*sizes, left / threads) < least:
+        return len(sizes)
     for number, size in enumerate(sizes, 1):
         ends[ends.index(min(ends))] += size
         left -= size

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.planner.stripe_pruning import FilePruner
 from orcidx.scanner import column_group, span_reader, stripes_together
+from orcidx.scanner.chains import Chains
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.stripes_together import StripesTogether
 from orcidx.storage import local, open_reader
@@ -304,8 +306,41 @@ def test_a_slow_caller_of_batches_holds_one_stripe(path: str, monkeypatch: pytes
     assert not made.found
 
 
+def test_the_last_stripes_end_together(path: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For three stripes and two threads, all stripes are begun, and their steps are added in turn. For an engine, whose
+    memory is limited, only two stripes are begun."""
+    made = Made(monkeypatch)
+    added: list[int] = []
+
+    class Recorded(Chains):  # type: ignore[misc]
+        def add(self, chains: Any, tasks: Any, *, urgent: bool = False) -> Any:
+            added.extend(chains)
+            return super().add(chains, tasks, urgent=urgent)
+
+    monkeypatch.setattr(stripes_together, "Chains", Recorded)
+    pa.set_cpu_count(2)
+    with orcidx.open(path) as file:
+        rows = [one.rows for one in file.stripes][:3]
+        scan = file.scan(stripes=[0, 1, 2], where="noise > 20", batch_size=300, **AMPLE)
+        wanted = table.slice(0, sum(rows)).filter(pc.field("noise") > 20)
+        assert scan.to_table().equals(wanted)
+        assert made.most == 3
+        for stop in range(3, 3 * stripes_together.STEPS_AHEAD):
+            shares = [added[:stop].count(chain) / rows[chain] for chain in range(3)]
+            assert max(shares) - min(shares) <= 1 / min(rows)
+        assert scan.count_rows() == len(wanted)
+        made.most = 0
+        batches = scan._batches(scan._limited.in_large_batches(1), ScanMetrics())
+        assert sum(batch.num_rows for batch in batches) == len(wanted)
+        assert made.most == 2
+        more = file.scan(stripes=[0, 1, 2], where="noise > 20", **{**AMPLE, "io_bytes": 3 << 20})
+        made.most = 0
+        assert more.to_table().num_rows == len(wanted)
+        assert made.most < 3, "the bytes of three stripes do not fit into the memory"
+
+
 def test_the_stripes_after_the_last_full_round() -> None:
-    first = stripes_together._first_together
+    first = partial(stripes_together._first_together, all_end_together=False)
     assert first([100, 100], 2, 5) == 2
     assert first([100, 100, 100], 2, 5) == 2
     assert first([100, 100, 100, 100], 2, 5) == 4
@@ -313,6 +348,15 @@ def test_the_stripes_after_the_last_full_round() -> None:
     assert first([100, 100, 100, 5], 2, 5) == 2
     assert first([100] * 15, 8, 7) == 15
     assert first([100, 100], 8, 7) == 0
+
+
+def test_stripes_that_end_together() -> None:
+    first = partial(stripes_together._first_together, all_end_together=True)
+    assert first([100, 100, 100], 2, 5) == 3
+    assert first([100, 100, 100, 5], 2, 5) == 4
+    assert first([200, 5, 5], 2, 5) == 0
+    assert first([100] * 9, 8, 7) == 9
+    assert first([100, 100, 100], 8, 7) == 0
 
 
 def test_a_condition_whose_columns_cannot_be_planned(path: str) -> None:
