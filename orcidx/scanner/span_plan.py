@@ -10,6 +10,7 @@ number of threads does not influence this, because the batches must not depend o
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,7 +42,39 @@ SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
 growing rows."""
 
+EQUAL_ROWS = 1 << 17
+"""Spans of at least this many rows are made equal. Threads do not wait long for the end of a shorter span."""
+
+SPARE_SHARE = 1 / 16
+"""Equal spans may have this share of rows more than planned, so that no small span is left over. A read is planned for
+three quarters of ``batch_bytes``, so this does not exceed the limit."""
+
 RowSpan = tuple[int, int]
+
+
+@dataclass
+class EqualSpans:
+    """Cuts the rows that are left in a run into an even number of about equal spans, instead of spans of the most rows
+    and a rest. If two threads read several stripes, they then end at about the same time, and no small span is left
+    over for which all columns are called (decision 0060).
+
+    ``batch_size``: a span has at most this many rows, or a multiple of it. In the second case spans are not made equal,
+    because each span is cut into whole batches. ``size``: the number of rows of the equal spans that were begun, or
+    0."""
+
+    batch_size: int
+    size: int = 0
+
+    def next(self, left: int, rows: int) -> int:
+        """The number of rows of the next span. ``left``: the rows that are left in the run. ``rows``: how many rows are
+        planned for a span. It is less than ``left``."""
+        if rows >= self.batch_size:
+            return rows
+        most = min(rows + int(rows * SPARE_SHARE), self.batch_size)
+        if not rows // 2 < self.size <= most:
+            count = -(-left // most)
+            self.size = -(-left // (count + count % 2 if count > 1 else 1))
+        return self.size
 
 
 class SpanPlan:
@@ -49,14 +82,17 @@ class SpanPlan:
     wanted rows.
 
     ``most``: the maximum number of rows of the first span. The limit of each later span is ``growth`` times the limit
-    of the span before it.
+    of the span before it. ``batch_size``: the maximum number of rows of a batch.
     """
 
-    def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int, growth: int = GROWTH_FACTOR) -> None:
+    def __init__(
+        self, rows: StripeRows, alive: RowSelection, *, most: int, batch_size: int, growth: int = GROWTH_FACTOR
+    ) -> None:
         self._rows = rows
         self._runs: list[list[int]] = alive.runs().tolist()
         self._most = most
         self._growth = growth
+        self._equal = EqualSpans(batch_size)
         self._run = 0
         self._row = self._runs[0][0] if self._runs else 0
         self._planned: deque[RowSpan] = deque()
@@ -66,7 +102,7 @@ class SpanPlan:
 
     def plan(self, rows: int, *, dense: bool) -> list[RowSpan]:
         """Returns the next spans. Returns an empty list if there are no more spans. Spans that are planned by this call
-        have at most ``rows`` rows. ``dense``: the limits that grow do not apply."""
+        have at most ``rows`` rows, or ``SPARE_SHARE`` more. ``dense``: the limits that grow do not apply."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
@@ -82,16 +118,19 @@ class SpanPlan:
         """Drops the planned spans, because rows are larger than expected."""
         if self._before:
             self._run, self._row, self._most = self._before[0]
+        self._equal.size = 0
         self._planned.clear()
         self._before.clear()
 
     def _cut(self, rows: int) -> None:
         before = self._run, self._row, self._most
         last = self._runs[self._run][1]
-        start, stop = self._row, min(last, self._row + rows)
+        most = self._equal.next(last - self._row, rows) if EQUAL_ROWS <= rows < last - self._row else rows
+        start, stop = self._row, min(last, self._row + most)
         self._most *= self._growth
         self._row = stop
         if stop == last:
+            self._equal.size = 0
             self._run += 1
             self._row = self._runs[self._run][0] if self._run < len(self._runs) else stop
         may = self._rows.may

@@ -195,7 +195,8 @@ def scan_stripe(
     most, growth = options.batch_size, GROWTH_OF_BATCHES
     if tests.tests:
         most, growth = first_rows, GROWTH_FACTOR
-    spans = SpanPlan(rows, RowSelection.from_groups(rows.alive, rows.bounds), most=most, growth=growth)
+    alive = RowSelection.from_groups(rows.alive, rows.bounds)
+    spans = SpanPlan(rows, alive, most=most, batch_size=options.batch_size, growth=growth)
     others = OtherColumns(groups.rest, groups.width, ahead, alone=not groups.first.columns)
     reader = StripeReader(
         rows,
