@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.bit_unpack cimport popcount
-from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -151,16 +151,14 @@ cdef class RawBytes:
                 done += step
                 left -= step
 
-    def read_kept(self, uint8_t[::1] out not None, int width, const uint8_t[::1] mask not None, int64_t count,
-                  uint8_t[::1] block not None):
-        """Reads values of ``width`` bytes, one for each byte of ``mask``, block by block through ``block``. Writes the
-        ``count`` values that the mask keeps to ``out``, which must have room for ``count + 1`` values."""
-        cdef int64_t rows = mask.shape[0], most, step, at, done = 0, kept = 0
-        check_mask(mask, count)
+    def read_kept(self, uint8_t[::1] out not None, int width, Mask mask not None, uint8_t[::1] block not None):
+        """Reads values of ``width`` bytes, one for each row of ``mask``, block by block through ``block``. Writes the
+        kept values to ``out``, which must have room for one value more."""
+        cdef int64_t rows = mask.rows, most, step, at, done = 0, kept = 0
         if width not in (1, 2, 4, 8, 16):
             raise ValueError(f"values of {width} bytes are not supported")
         most = block.shape[0] // width
-        if count >= out.shape[0] // width or (rows and not most):
+        if mask.count >= out.shape[0] // width or (rows and not most):
             raise ValueError("the block must have room for a value, and the output for one value more than are kept")
         with nogil:
             if self.window.ahead is not None:
@@ -170,7 +168,7 @@ cdef class RawBytes:
                 at = 0
                 while at < step * width:
                     at += self.window.take_some(&block[at], step * width - at)
-                kept += keep_block(&block[0], width, &mask[done], step, &out[kept * width])
+                kept += keep_block(&block[0], width, mask.at + done, step, &out[kept * width])
                 done += step
 
     def read_text(self, uint8_t[::1] out not None, n=None):

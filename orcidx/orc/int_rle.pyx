@@ -8,7 +8,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.bit_unpack cimport runs_int32, runs_int64
-from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_runs cimport (
     LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, repeated, v1_decode, v1_size, v2_decode, v2_size,
@@ -183,15 +183,13 @@ cdef class IntRle:
                 else:
                     fill(self, &out[0], count)
 
-    def read_kept(self, out_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count):
-        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``out``. ``out`` must have
-        room for ``count + 1`` values."""
-        check_mask(mask, count)
-        if count >= out.shape[0]:
+    def read_kept(self, out_t[::1] out not None, Mask mask not None):
+        """Reads a value for each row of ``mask``, and writes the kept values to ``out``. ``out`` must have room for one
+        value more."""
+        if mask.count >= out.shape[0]:
             raise ValueError("there must be room for one value more than are kept")
-        if mask.shape[0]:
-            with nogil:
-                fill_kept(self, &out[0], &mask[0], mask.shape[0])
+        with nogil:
+            fill_kept(self, &out[0], mask.at, mask.rows)
 
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil:
         return fill(self, out, n)

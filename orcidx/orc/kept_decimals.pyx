@@ -15,7 +15,7 @@ from orcidx.orc.decimals cimport (
     widen_values,
 )
 from orcidx.orc.int_rle cimport IntRle
-from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.window cimport Window
 
@@ -34,16 +34,14 @@ ctypedef struct Kept:
     bint streaming
 
 
-cdef int64_t begin(Kept* to, uint8_t[::1] out, const uint8_t[::1] mask, int64_t count, int scale,
-                   int precision) except -1:
+cdef int begin(Kept* to, uint8_t[::1] out, Mask mask, int scale, int precision) except -1:
     check(out, 0, scale, precision)
-    check_mask(mask, count)
-    if count >= out.shape[0] // 16:
+    if mask.count >= out.shape[0] // 16:
         raise ValueError("there must be room for one value more than are kept")
     to.out, to.waiting = &out[0], 0
-    to.streaming = count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
+    to.streaming = mask.count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
     to.place = &to.near[0] if to.streaming else to.out
-    return mask.shape[0]
+    return 0
 
 
 cdef void keep(const uint8_t* block, const uint8_t* mask, int64_t rows, Kept* to) noexcept nogil:
@@ -91,31 +89,33 @@ cdef int64_t next_kept(Window values, IntRle scales, const uint8_t* mask, int64_
     return step
 
 
-def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
-                       const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
-    """Reads a value for each byte of ``mask``, as ``read_decimals`` does. Writes the ``count`` kept values to ``out``,
-    which must have room for ``count + 1`` values. All values are checked."""
+def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, Mask mask not None, *,
+                       int scale, int precision, str rounding):
+    """Reads a value for each row of ``mask``, as ``read_decimals`` does. Writes the kept values to ``out``, which must
+    have room for one value more. All values are checked."""
     cdef Kept to
-    cdef int64_t done = 0, rows = begin(&to, out, mask, count, scale, precision)
+    cdef int64_t done = 0, rows = mask.rows
     cdef int mode = rounding_of(rounding), status = 0
+    begin(&to, out, mask, scale, precision)
     with nogil:
         while done < rows and not status:
-            done += next_kept(values, scales, &mask[done], rows - done, scale, precision, mode, &to, &status)
+            done += next_kept(values, scales, mask.at + done, rows - done, scale, precision, mode, &to, &status)
             store(&to)
         end(&to)
     if status:
         refuse_status(status, values.name)
 
 
-def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
-                             int64_t count, *, int scale, int precision):
-    """Reads a value for each byte of ``mask``, as ``read_short_decimals`` does. Writes the ``count`` kept values to
-    ``out``, which must have room for ``count + 1`` values."""
+def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, Mask mask not None, *, int scale,
+                             int precision):
+    """Reads a value for each row of ``mask``, as ``read_short_decimals`` does. Writes the kept values to ``out``, which
+    must have room for one value more."""
     cdef uint8_t[16 * BLOCK] wide
     cdef int64_t[BLOCK] block
     cdef Kept to
-    cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)
+    cdef int64_t done = 0, step, rows = mask.rows
     cdef int status = 0
+    begin(&to, out, mask, scale, precision)
     if precision > NARROW:
         raise ValueError(f"decimal({precision}, {scale}) does not fit into 64 bits")
     with nogil:
@@ -124,7 +124,7 @@ def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, 
             if status:
                 break
             widen_values(block, step, wide)
-            keep(wide, &mask[done], step, &to)
+            keep(wide, mask.at + done, step, &to)
             store(&to)
             done += step
         end(&to)

@@ -34,5 +34,10 @@ cdef int64_t rows_kept(const uint8_t* mask, int64_t rows) noexcept nogil
 cdef int64_t keep_block(const void* values, int width, const uint8_t* mask, int64_t rows, void* out) noexcept nogil
 # Moves the values of the kept rows to the front of the same memory. A value has `width` bytes (1, 2, 4, 8 or 16).
 cdef void move_kept(void* values, int width, const uint8_t* mask, int64_t rows) noexcept nogil
-# Raises an error unless the mask keeps `count` rows and has only the bytes 0 and 1.
-cdef int check_mask(const uint8_t[::1] mask, int64_t count) except -1
+
+
+cdef class Mask:
+    # See `kept_rows.pyx`. `at`: the bytes of the mask. `owner` keeps them in memory.
+    cdef readonly int64_t rows, count
+    cdef const uint8_t* at
+    cdef const uint8_t[::1] owner

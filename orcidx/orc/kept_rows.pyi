@@ -1,1 +1,8 @@
-"""Functions for Cython only; see ``kept_rows.pxd``."""
+from typing import Any
+
+Buffer = Any
+
+class Mask:
+    rows: int
+    count: int
+    def __init__(self, mask: Buffer) -> None: ...

@@ -238,13 +238,15 @@ cdef void move_kept(void* values, int width, const uint8_t* mask, int64_t rows) 
     movers[fast][power(width)](values, mask, rows)
 
 
-cdef int check_mask(const uint8_t[::1] mask, int64_t count) except -1:
-    cdef int64_t rows = mask.shape[0], kept = 0
-    if rows:
-        with nogil:
-            kept = rows_kept(&mask[0], rows)
-    if kept < 0:
-        raise ValueError("a mask must have only zeros and ones")
-    if kept != count:
-        raise ValueError(f"the mask does not keep {count} rows")
-    return 0
+cdef class Mask:
+    """Which rows are kept, with one byte for each row. It is checked once that each byte is 0 or 1, and how many rows
+    are kept (``count``), because writes rely on it. So the bytes must not be changed afterwards."""
+
+    def __cinit__(self, const uint8_t[::1] mask not None):
+        self.owner, self.rows = mask, mask.shape[0]
+        if self.rows:
+            self.at = &mask[0]
+            with nogil:
+                self.count = rows_kept(self.at, self.rows)
+        if self.count < 0:
+            raise ValueError("a mask must have only zeros and ones")

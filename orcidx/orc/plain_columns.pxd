@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.column_streams cimport ColumnStreams, Memory, StoredPart
+from orcidx.orc.kept_rows cimport Mask
 from orcidx.threads.work cimport WorkItem
 
 cdef enum Shape:
@@ -39,9 +40,7 @@ cdef class PlainColumns(WorkItem):
     cdef bint checked, shifted, decimal64
     cdef bint is_complete       # whether all columns were decoded
     cdef int64_t rows           # of all stripes
-    cdef const uint8_t* mask    # has 1 for the rows that are kept; NULL: all rows are
-    cdef int64_t kept           # the number of these rows
-    cdef object mask_owner
+    cdef Mask mask              # the rows that are kept; None: all rows
     # Memory for one part, or for all parts: bitmaps, indexes of dictionaries, offsets of entries, entries, values.
     cdef Memory bits, dense, nested, indexes, entries, blob, block
     cdef const uint8_t* valid   # which rows of the current part are valid; NULL: all

@@ -21,7 +21,7 @@ from orcidx.orc.column_streams cimport (
 )
 from orcidx.orc.decimals cimport NARROW, read_all, read_all_short
 from orcidx.orc.int_rle cimport read_far, restart_numbers
-from orcidx.orc.kept_rows cimport keep_block, rows_kept
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.nulls cimport nest_words, spread_values
 from orcidx.orc.streaming_store cimport STREAMING_BYTES
 from orcidx.orc.timestamps cimport fill_days
@@ -76,7 +76,7 @@ cdef class PlainColumns(WorkItem):
 
     def __cinit__(self, list columns, StoredStripes stripes not None, codec, block_size,
                   Allowance allowance not None, *, bint checked, bint shifted, bint decimal64, int64_t piece,
-                  const uint8_t[::1] mask):
+                  Mask mask):
         cdef int64_t longest
         cdef Column* wanted
         self.allowance = allowance
@@ -85,11 +85,9 @@ cdef class PlainColumns(WorkItem):
         self.rows = stripes.rows
         longest = stripes.longest
         if mask is not None:
-            if mask.shape[0] != self.rows or self.rows == 0:
+            if mask.rows != self.rows or self.rows == 0:
                 raise ValueError("a mask must have an entry for each row")
-            self.mask_owner, self.mask, self.kept = mask, &mask[0], rows_kept(&mask[0], self.rows)
-            if self.kept < 0:
-                raise ValueError("a mask must have only zeros and ones")
+            self.mask = mask
         reserve(&self.bits, longest // 8 + 16)
         reserve(&self.dense, longest // 8 + 16)
         reserve(&self.nested, longest // 8 + 16)
@@ -125,12 +123,12 @@ cdef class PlainColumns(WorkItem):
             raise MemoryError
         locate(self, column, wanted)
         bitmap = self.bitmap(self.rows) if wanted.has_present else None
-        wanted.is_kept = self.mask != NULL and wanted.shape < BITS and bitmap is None
+        wanted.is_kept = self.mask is not None and wanted.shape < BITS and bitmap is None
         if wanted.shape >= TEXT:
             buffer = self.allocate((self.rows + 1) * 4)
             wanted.offsets = <int32_t*> <uintptr_t> buffer.address
         elif wanted.is_kept:
-            buffer = self.allocate((self.kept + 1) * wanted.width)  # moving the values needs room for one more
+            buffer = self.allocate((self.mask.count + 1) * wanted.width)  # moving the values needs room for one more
             wanted.values = <uint8_t*> <uintptr_t> buffer.address
             if self.block.size < self.streams.stripes.longest * wanted.width:
                 reserve(&self.block, self.streams.stripes.longest * wanted.width)
@@ -179,7 +177,7 @@ cdef class PlainColumns(WorkItem):
             buffers.append(pa.foreign_buffer(<uintptr_t> owner.data, wanted.text_bytes, owner))
             if self.allowance.arrays < 0:
                 raise Unusual
-        array = pa.Array.from_buffers(self.kinds[number], self.kept if wanted.is_kept else self.rows, buffers,
+        array = pa.Array.from_buffers(self.kinds[number], self.mask.count if wanted.is_kept else self.rows, buffers,
                                       wanted.nulls)
         if wanted.shape == TEXT and self.checked and wanted.seen & NOT_ASCII:
             check_texts(array)
@@ -319,7 +317,7 @@ cdef int read_values(PlainColumns self, Column* wanted) except -1 nogil:
         if self.valid != NULL:
             spread_values(to, wanted.width, self.valid, part.rows, part.count)
         if wanted.is_kept:
-            wanted.kept += keep_block(to, wanted.width, self.mask + part.first_row, part.rows,
+            wanted.kept += keep_block(to, wanted.width, self.mask.at + part.first_row, part.rows,
                                       wanted.values + wanted.kept * wanted.width)
     return 0
 

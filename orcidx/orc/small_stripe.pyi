@@ -1,12 +1,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.orc.column_streams import StoredStripes
 from orcidx.orc.compression import Codec
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.plain_columns import Allowance, PlainColumns
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType
@@ -32,7 +31,7 @@ def begin_stripes(
     shifted: bool,
     decimal64: bool,
     piece: int = 0,
-    mask: npt.NDArray[np.uint8] | None = None,
+    mask: Mask | None = None,
 ) -> PlainColumns | None: ...
 def read_stripes(
     recipe: Recipe,

@@ -127,9 +127,8 @@ def begin_stripes(Recipe recipe not None, StoredStripes stripes not None, codec,
 
     ``shifted``: dates before the Gregorian calendar must be converted. ``decimal64``: decimals are stored as integers.
     ``piece``: the most bytes of a stream that are read from a file at once. If ``piece`` is 0, the streams of each
-    column are read together. They must then be adjacent, and the stripe must have few rows. ``mask``: has 1 for each
-    row that is wanted, and 0 for the other rows. Columns of values of fixed width without nulls then have only the
-    wanted rows. Other columns have all rows.
+    column are read together. They must then be adjacent, and the stripe must have few rows. ``mask``: the wanted
+    rows. Columns of values of fixed width without nulls then have only these rows. Other columns have all rows.
     """
     if stripes.rows <= 0 or stripes.has_null_rows or (stripes.rows > PLAIN_ROWS and recipe.row_bytes is None):
         return None

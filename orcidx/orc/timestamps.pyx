@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C code below calls its C function
 from orcidx.orc.int_rle cimport BLOCK, IntRle
-from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 
 cdef extern from *:
@@ -180,15 +180,13 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
     return before != 0
 
 
-def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count,
-                   int32_t first):
-    """Reads a date for each byte of ``mask``, as ``read_days`` does. Writes the ``count`` kept dates to ``out``, which
-    must have room for ``count + 1`` dates. All dates are checked."""
+def read_kept_days(IntRle days not None, int32_t[::1] out not None, Mask mask not None, int32_t first):
+    """Reads a date for each row of ``mask``, as ``read_days`` does. Writes the kept dates to ``out``, which must have
+    room for one date more. All dates are checked."""
     cdef int32_t block[BLOCK]
-    cdef int64_t i, step, done = 0, kept = 0, rows = mask.shape[0]
+    cdef int64_t i, step, done = 0, kept = 0, rows = mask.rows
     cdef int32_t before = 0
-    check_mask(mask, count)
-    if count >= out.shape[0]:
+    if mask.count >= out.shape[0]:
         raise ValueError("there must be room for one value more than are kept")
     days.wrapped = False
     with nogil:
@@ -196,7 +194,7 @@ def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_
             step = days.near_int32(block, rows - done)
             for i in range(step):
                 before |= block[i] < first
-            kept += keep_block(block, 4, &mask[done], step, &out[kept])
+            kept += keep_block(block, 4, mask.at + done, step, &out[kept])
             done += step
     if days.wrapped:
         raise beyond_32_bits()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from orcidx.orc import buffers
 from orcidx.orc.columns.base import KEPT_WIDTHS
 from orcidx.orc.columns.text import VIEW_BYTES
+from orcidx.orc.kept_rows import Mask
 from orcidx.predicate.masks import new_array
 from orcidx.scanner import kept_values
 
@@ -45,14 +46,16 @@ class KeptRows:
     """The kept rows of a span, which is a range of consecutive rows. The numbers and the runs of the kept rows are
     computed when they are first needed.
 
-    ``mask``: a bool for each row of the span, True for a kept row. ``count``: the number of kept rows.
+    ``mask``: a bool for each row of the span, True for a kept row. It must not be changed. ``checked``: the same mask
+    for compiled code. ``count``: the number of kept rows.
     """
 
-    __slots__ = ("_numbers", "_runs", "_stop", "count", "mask")
+    __slots__ = ("_numbers", "_runs", "_stop", "checked", "count", "mask")
 
-    def __init__(self, mask: Bools, count: int | None = None) -> None:
+    def __init__(self, mask: Bools) -> None:
         self.mask = mask
-        self.count = int(np.count_nonzero(mask)) if count is None else count
+        self.checked = Mask(mask.view(np.uint8))
+        self.count = self.checked.count
         self._numbers: npt.NDArray[np.integer[Any]] | None = None
         self._runs: list[list[int]] | None = None
         self._stop = 0
@@ -101,7 +104,7 @@ class KeptRows:
         first, stop = self.reach
         if stop - first == len(self.mask):
             return self
-        found = KeptRows(self.mask[first:stop], self.count)
+        found = KeptRows(self.mask[first:stop])
         if self._numbers is not None:
             found._numbers = self._numbers - self._numbers.dtype.type(first)
         return found
@@ -128,7 +131,7 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
     return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=array.type.ordered, safe=False)
 
 
-def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
+def kept_array(array: pa.Array, mask: Mask, *, owned: bool = False) -> pa.Array | None:
     """Returns the kept rows of an array, found by a compiled pass. Returns None for a type that this pass does not
     support. ``owned``: whether values may be moved within the memory of the array. In that case neither the array nor
     its buffers may be used afterwards."""
@@ -136,26 +139,26 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
     if not ENABLED or not len(array):
         return None
     if isinstance(array, pa.DictionaryArray):
-        indices = kept_array(array.indices, mask, count, owned=owned)
+        indices = kept_array(array.indices, mask, owned=owned)
         return None if indices is None else _with_entries(indices, array)
     if isinstance(array, pa.ExtensionArray):
         return None
     width = _width_of(kind)
     if width is None:
         return None
-    flags = mask.view(np.uint8)
+    count = mask.count
     first, *others = array.buffers()
-    valid = None if array.null_count == 0 else _bits(first, array.offset, flags, count)
+    valid = None if array.null_count == 0 else _bits(first, array.offset, mask)
     if width == 0:
-        content: list[pa.Buffer | None] = [_bits(others[0], array.offset, flags, count)]
+        content: list[pa.Buffer | None] = [_bits(others[0], array.offset, mask)]
     elif width > 0:
         here = owned and count > len(array) * MERGED_SHARE and array.offset == 0 and others[0].is_mutable
         content = [
-            _moved(others[0], width, flags, count) if here else _fixed(others[0], array.offset, width, flags, count),
+            _moved(others[0], width, mask) if here else _fixed(others[0], array.offset, width, mask),
             *others[1:],  # the bytes to which views refer
         ]
     else:
-        content = _strings(others[0], others[1], array.offset, -width, flags, count)
+        content = _strings(others[0], others[1], array.offset, -width, mask)
     return pa.Array.from_buffers(kind, count, [valid, *content])
 
 
@@ -173,31 +176,29 @@ def _width_of(kind: pa.DataType) -> int | None:
     return -8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else None
 
 
-def _bits(data: pa.Buffer, start: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
-    first = start // 8
-    bits = np.unpackbits(np.frombuffer(data, np.uint8, (start + len(flags) + 7) // 8 - first, first), bitorder="little")
+def _bits(data: pa.Buffer, start: int, mask: Mask) -> pa.Buffer:
+    first, count = start // 8, mask.count
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, (start + mask.rows + 7) // 8 - first, first), bitorder="little")
     found = new_array(count + 1, np.uint8)
-    kept_values.keep_fixed(bits[start - first * 8 :], 1, flags, count, found)
+    kept_values.keep_fixed(bits[start - first * 8 :], 1, mask, found)
     return pa.py_buffer(np.packbits(found[:count], bitorder="little"))
 
 
-def _moved(data: pa.Buffer, width: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
-    kept_values.keep_here(memoryview(data).cast("B"), width, flags, count)
-    return data.slice(0, count * width)
+def _moved(data: pa.Buffer, width: int, mask: Mask) -> pa.Buffer:
+    kept_values.keep_here(memoryview(data).cast("B"), width, mask)
+    return data.slice(0, mask.count * width)
 
 
-def _fixed(data: pa.Buffer, start: int, width: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
-    buffer = pa.allocate_buffer((count + 1) * width)
-    values = np.frombuffer(data, np.uint8, len(flags) * width, start * width)
-    kept_values.keep_fixed(values, width, flags, count, memoryview(buffer).cast("B"))
+def _fixed(data: pa.Buffer, start: int, width: int, mask: Mask) -> pa.Buffer:
+    buffer = pa.allocate_buffer((mask.count + 1) * width)
+    values = np.frombuffer(data, np.uint8, mask.rows * width, start * width)
+    kept_values.keep_fixed(values, width, mask, memoryview(buffer).cast("B"))
     return buffer
 
 
-def _strings(
-    offsets: pa.Buffer, data: pa.Buffer | None, start: int, width: int, flags: npt.NDArray[np.uint8], count: int
-) -> list[pa.Buffer | None]:
+def _strings(offsets: pa.Buffer, data: pa.Buffer | None, start: int, width: int, mask: Mask) -> list[pa.Buffer | None]:
     kind = np.int32 if width == 4 else np.int64
-    rows = len(flags)
+    rows, count = mask.rows, mask.count
     ends = np.frombuffer(offsets, kind, rows + 1, start * width)
     places = pa.allocate_buffer((count + 2) * width)
     view = memoryview(places).cast("B").cast("i" if width == 4 else "q")
@@ -206,10 +207,10 @@ def _strings(
         buffers.fill_offsets(view, length)
         content = np.frombuffer(data, np.uint8, rows * length, int(ends[0]))
         buffer = pa.allocate_buffer((count + 1) * length)
-        kept_values.keep_fixed(content, length, flags, count, memoryview(buffer).cast("B"))
+        kept_values.keep_fixed(content, length, mask, memoryview(buffer).cast("B"))
         return [places, buffer]
     starts = new_array(count + 1, kind)
-    size = kept_values.keep_offsets(ends, flags, count, starts, view)
+    size = kept_values.keep_offsets(ends, mask, starts, view)
     buffer = pa.allocate_buffer(size + COPY_SPARE_BYTES)
     if data is not None:
         content = np.frombuffer(data, np.uint8)

@@ -24,7 +24,7 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
         (found,) = picked([array], kept, owned=True)
         return found
 
-    array = reader.read_kept(len(kept), kept.mask, kept.count, pick)
+    array = reader.read_kept(len(kept), kept.checked, pick)
     return array, whole[0] if whole else int(len(kept) * (row_bytes(reader.node) or 0))
 
 

@@ -1,12 +1,12 @@
 """Moves the values of kept rows together, in one pass over Arrow buffers without the GIL.
 
-A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks and sizes are checked on entry.
+A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Sizes are checked on entry.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from orcidx.orc.kept_rows cimport check_mask, keep_block, move_kept
+from orcidx.orc.kept_rows cimport Mask, keep_block, move_kept
 
 cdef extern from *:
     """
@@ -212,56 +212,49 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
         raise ValueError(f"row {rows[done]} does not exist: there are {size} values")
 
 
-def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
-               uint8_t[::1] out not None):
-    """Copies the values of the ``count`` rows that ``mask`` keeps. A value has ``width`` bytes. ``out`` must have room
-    for ``count + 1`` values."""
-    cdef int64_t rows = mask.shape[0]
+def keep_fixed(const uint8_t[::1] values not None, int width, Mask mask not None, uint8_t[::1] out not None):
+    """Copies the values of the rows that ``mask`` keeps. A value has ``width`` bytes. ``out`` must have room for one
+    value more."""
     cdef const void* source
     cdef void* target
     check_width(width)
-    if rows > values.shape[0] // width or count < 0 or count >= out.shape[0] // width:
+    if mask.rows > values.shape[0] // width or mask.count >= out.shape[0] // width:
         raise ValueError("there must be as many values as rows, and room for one value more than are kept")
-    check_mask(mask, count)
-    if not rows:
+    if not mask.rows:
         return
     source, target = &values[0], &out[0]
     with nogil:
-        keep_block(source, width, &mask[0], rows, target)
+        keep_block(source, width, mask.at, mask.rows, target)
 
 
-def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
-    """Moves the values of the ``count`` rows that ``mask`` keeps to the front of ``values``. A value has ``width``
-    bytes."""
-    cdef int64_t rows = mask.shape[0]
+def keep_here(uint8_t[::1] values not None, int width, Mask mask not None):
+    """Moves the values of the rows that ``mask`` keeps to the front of ``values``. A value has ``width`` bytes."""
     cdef void* of
     check_width(width)
-    if rows > values.shape[0] // width:
+    if mask.rows > values.shape[0] // width:
         raise ValueError("there must be as many values as rows")
-    check_mask(mask, count)
-    if not rows:
+    if not mask.rows:
         return
     of = &values[0]
     with nogil:
-        move_kept(of, width, &mask[0], rows)
+        move_kept(of, width, mask.at, mask.rows)
 
 
-def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,
-                 offset_t[::1] starts not None, offset_t[::1] places not None):
-    """Writes the start of each of the ``count`` kept strings into ``starts``. Writes into ``places`` the offsets that
-    the strings have after they were copied together. Both arrays must have room for one more entry. Returns the number
-    of bytes of the kept strings."""
-    cdef int64_t rows = mask.shape[0]
-    if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
+def keep_offsets(const offset_t[::1] offsets not None, Mask mask not None, offset_t[::1] starts not None,
+                 offset_t[::1] places not None):
+    """Writes the start of each kept string into ``starts``. Writes into ``places`` the offsets that the strings have
+    after they were copied together. Both arrays must have room for one more entry. Returns the number of bytes of the
+    kept strings."""
+    cdef int64_t rows = mask.rows, count = mask.count
+    if offsets.shape[0] != rows + 1 or starts.shape[0] <= count or places.shape[0] <= count + 1:
         raise ValueError("there must be one offset more than rows, and room for one entry more than are kept")
-    check_mask(mask, count)
     with nogil:
         if not rows:
             places[0] = 0
         elif offset_t is int32_t:
-            places4(&offsets[0], &mask[0], rows, &starts[0], &places[0])
+            places4(&offsets[0], mask.at, rows, &starts[0], &places[0])
         else:
-            places8(&offsets[0], &mask[0], rows, &starts[0], &places[0])
+            places8(&offsets[0], mask.at, rows, &starts[0], &places[0])
     return places[count]
 
 

@@ -155,10 +155,10 @@ class SmallFilter:
             return None
         found = Survivors(0, rows, None, list(asked), count)
         if count < rows:
-            kept = KeptRows(mask, count)
+            kept = KeptRows(mask)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
             found = Survivors(0, rows, kept, picked(wanted, kept, owned=True), count)
-            matching = kept if among is None else KeptRows(among, count)
+            matching = kept if among is None else KeptRows(among)
             left = iter(picked([one for one in others if len(one) > count], matching, owned=True))
             others = [next(left) if len(one) > count else one for one in others]
         return as_batch(self.columns, found, list(others), first_row=0)

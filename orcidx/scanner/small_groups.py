@@ -27,6 +27,7 @@ from orcidx.frozen import with_fields
 from orcidx.orc.column_streams import StoredStripes
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.plain_columns import Allowance, PlainColumns
 from orcidx.orc.reader import held_bytes
 from orcidx.orc.small_file import SmallFile
@@ -213,7 +214,7 @@ class SmallGroup(Generic[T]):
             allowance=Allowance(request.bytes_at_once, held=held),
             shifted=facts.hybrid_calendar and wanted.options[0].calendar == "proleptic",
             decimal64=facts.decimal64,
-            mask=None if mask is None else mask.view(np.uint8),
+            mask=None if mask is None else Mask(mask.view(np.uint8)),
         )
         columns: list[PlainColumns | ReaderColumns] = []
         for part in wanted.recipe.parts(parts):

@@ -129,7 +129,7 @@ class SpanReader:
         """Decodes the predicate's columns over a span and finds the matching rows."""
         if not (self.filter.reads_all or self.filter.reads(start, stop)):
             mask, count = self.filter.wanted(start, stop)
-            return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)
+            return Survivors(start, stop, None if mask is None else KeptRows(mask), [], count)
         found, others = self._read_first(start, stop - start)
         mask = self.filter.mask(found, start, stop)
         kept = None if mask is None else KeptRows(mask)

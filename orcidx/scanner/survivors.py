@@ -76,7 +76,7 @@ class Survivors:
             mask = self.kept.mask[start - self.start : stop - self.start]
             count = int(np.count_nonzero(mask))
             if count:
-                kept = None if count == len(mask) else KeptRows(mask, count)
+                kept = None if count == len(mask) else KeptRows(mask)
                 arrays = [None if array is None else array.slice(before, count) for array in self.arrays]
                 found.append(Survivors(start, stop, kept, arrays, count))
                 before += count
@@ -94,8 +94,8 @@ class Survivors:
         middle = (self.stop - self.start) // 2
         mask = None if self.kept is None else self.kept.mask
         before = middle if mask is None else int(np.count_nonzero(mask[:middle]))
-        first = None if mask is None else KeptRows(mask[:middle], before)
-        second = None if mask is None else KeptRows(mask[middle:], self.rows - before)
+        first = None if mask is None else KeptRows(mask[:middle])
+        second = None if mask is None else KeptRows(mask[middle:])
         if before:
             arrays = [None if array is None else array.slice(0, before) for array in self.arrays]
             yield Survivors(self.start, self.start + middle, first, arrays, before)
@@ -114,7 +114,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
         if array is None:
             found.append(None)
             continue
-        one = taken_array(array, kept.numbers) if few else kept_array(array, kept.mask, kept.count, owned=owned)
+        one = taken_array(array, kept.numbers) if few else kept_array(array, kept.checked, owned=owned)
         if one is None:
             by_pyarrow = by_pyarrow or _by_pyarrow(kept)
             one = by_pyarrow(array)

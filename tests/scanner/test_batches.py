@@ -225,7 +225,7 @@ def test_parts_of_a_span_within_row_groups(seed: int) -> None:
         if not mask.any():
             continue
         numbers = np.flatnonzero(mask) + start
-        kept = None if mask.all() else KeptRows(mask, len(numbers))
+        kept = None if mask.all() else KeptRows(mask)
         found = Survivors(start, stop, kept, [pa.array(numbers), None], len(numbers))
         groups = touched | (rng.random(12) < 0.2)
         parts = found.within(groups, bounds)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from orcidx.orc.kept_rows import Mask
 from orcidx.scanner import kept_arrays, kept_values
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.survivors import picked
@@ -119,33 +120,38 @@ def test_values_are_moved_within_their_memory(name: str, rng: np.random.Generato
 
 
 def test_which_are_carried(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    mask = np.array([True, False, True])
-    left = {name for name, make in KINDS.items() if kept_arrays.kept_array(make(rng, 3), mask, 2) is None}
+    mask = Mask(np.array([1, 0, 1], np.uint8))
+    left = {name for name, make in KINDS.items() if kept_arrays.kept_array(make(rng, 3), mask) is None}
     assert left == {"wide decimal", "null", "list"}
     monkeypatch.setattr(kept_arrays, "ENABLED", False)
-    assert kept_arrays.kept_array(pa.array([1, 2, 3]), mask, 2) is None
+    assert kept_arrays.kept_array(pa.array([1, 2, 3]), mask) is None
 
 
 def test_sizes_that_do_not_fit() -> None:
-    values, out, mask = np.zeros(24, np.uint8), np.zeros(24, np.uint8), np.array([1, 0, 1], np.uint8)
+    values, out, mask = np.zeros(24, np.uint8), np.zeros(24, np.uint8), Mask(np.array([1, 0, 1], np.uint8))
     for wrong, message in (
-        ((values, 3, mask, 2, out), "3 bytes"),
-        ((values[:-1], 8, mask, 2, out), "as many"),
-        ((values, 8, mask, 2, out[:-1]), "room"),
-        ((values, 8, mask, 1, out), "mask"),
-        ((values, 8, mask, -1, out), "room"),
-        ((values, 8, mask * 2, 2, out), "zeros and ones"),
+        ((values, 3, mask, out), "3 bytes"),
+        ((values[:-1], 8, mask, out), "as many"),
+        ((values, 8, mask, out[:-1]), "room"),
     ):
         with pytest.raises(ValueError, match=message):
             kept_values.keep_fixed(*wrong)
         if message != "room":
             with pytest.raises(ValueError, match=message):
-                kept_values.keep_here(*wrong[:4])
-    for at in (0, 31, 32, 39):
-        flags = np.zeros(40, np.uint8)
-        flags[at] = 2
-        with pytest.raises(ValueError, match="zeros and ones"):
-            kept_values.keep_here(np.zeros(40, np.uint8), 1, flags, 2)
+                kept_values.keep_here(*wrong[:3])
+
+
+def test_masks() -> None:
+    assert (Mask(np.zeros(0, np.uint8)).rows, Mask(np.zeros(0, np.uint8)).count) == (0, 0)
+    for rows in (1, 31, 32, 40, 5000):
+        for at in {0, 31, 32, rows - 1} & set(range(rows)):
+            flags = np.ones(rows, np.uint8)
+            flags[at] = 0
+            assert (Mask(flags).rows, Mask(flags).count) == (rows, rows - 1)
+            for other in (2, 128, 255):
+                flags[at] = other
+                with pytest.raises(ValueError, match="zeros and ones"):
+                    Mask(flags)
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
@@ -156,23 +162,23 @@ def test_nothing_is_written_after_the_spare_value(width: int, rng: np.random.Gen
             count = int(mask.sum())
             values = rng.integers(0, 256, (rows, width), np.uint8)
             memory = np.full((count + 9) * width, 0xA5, np.uint8)
-            flags = mask.view(np.uint8)
-            kept_values.keep_fixed(values.reshape(-1), width, flags, count, memory[: (count + 1) * width])
+            flags = Mask(mask.view(np.uint8))
+            kept_values.keep_fixed(values.reshape(-1), width, flags, memory[: (count + 1) * width])
             assert np.array_equal(memory[: count * width], values[mask].reshape(-1))
             assert (memory[(count + 1) * width :] == 0xA5).all()
             moved = np.concatenate([values.reshape(-1), np.full(64, 0xA5, np.uint8)])
-            kept_values.keep_here(moved[: rows * width], width, flags, count)
+            kept_values.keep_here(moved[: rows * width], width, flags)
             assert np.array_equal(moved[: count * width], values[mask].reshape(-1))
             assert (moved[rows * width :] == 0xA5).all()
 
 
 def test_strings_that_do_not_fit() -> None:
-    offsets, mask = np.array([0, 2, 4, 6], np.int32), np.array([1, 0, 1], np.uint8)
+    offsets, mask = np.array([0, 2, 4, 6], np.int32), Mask(np.array([1, 0, 1], np.uint8))
     starts, places = np.zeros(3, np.int32), np.zeros(4, np.int32)
-    for wrong in ((offsets[:-1], mask, 2, starts, places), (offsets, mask, 2, starts[:-1], places)):
+    for wrong in ((offsets[:-1], mask, starts, places), (offsets, mask, starts[:-1], places)):
         with pytest.raises(ValueError, match="room"):
             kept_values.keep_offsets(*wrong)
-    assert kept_values.keep_offsets(offsets, mask, 2, starts, places) == 4
+    assert kept_values.keep_offsets(offsets, mask, starts, places) == 4
     data, out = np.arange(6, dtype=np.uint8), np.zeros(36, np.uint8)
     kept_values.keep_bytes(data, starts, places, 2, False, out)
     assert out[:4].tolist() == [0, 1, 4, 5]

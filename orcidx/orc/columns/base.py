@@ -21,6 +21,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc import nulls
 from orcidx.orc.byte_rle import BooleanRle
 from orcidx.orc.footer_records import ColumnEncoding
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator, rle_version, stream_layout
@@ -275,8 +276,8 @@ class ColumnReader:
             error.at(column=self.node.dotted)
             raise
 
-    def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
-        """Reads the ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
+    def read_kept(self, n: int, mask: Mask, pick: Pick) -> pa.Array:
+        """Reads the rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
 
         All rows are decoded and checked, and the same number of bytes is claimed as in ``read``. Some readers cannot
         select rows during decoding. They use ``pick``, which selects the kept rows from an array of all rows.
@@ -284,7 +285,7 @@ class ColumnReader:
         try:
             if self._pending:
                 self._pay_skips()
-            return self._read_kept(self._read_present(n, None), mask, count, pick)
+            return self._read_kept(self._read_present(n, None), mask, pick)
         except OrcidxError as error:
             error.at(column=self.node.dotted)
             raise
@@ -312,7 +313,7 @@ class ColumnReader:
     def _read_values(self, present: Present) -> pa.Array:
         raise NotImplementedError
 
-    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+    def _read_kept(self, present: Present, mask: Mask, pick: Pick) -> pa.Array:
         return pick(self._read_values(present))
 
     # ------------------------------------------------------------------ nulls
@@ -389,16 +390,17 @@ class KeepsWhileDecoding(Fixed):
     """Reads values of a fixed width. If there are no nulls, only the wanted values are kept during decoding. A block is
     decoded and stays in the processor's cache, and its wanted values are copied to the output (decision 0379)."""
 
-    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
-        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``view``. ``view`` has room
+    def _read_dense_kept(self, view: memoryview, mask: Mask) -> None:
+        """Reads a value for each row of ``mask``, and writes the kept values to ``view``. ``view`` has room
         for one more value."""
         raise NotImplementedError
 
-    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+    def _read_kept(self, present: Present, mask: Mask, pick: Pick) -> pa.Array:
         if present.bits is not None or not KEEPS:
-            return super()._read_kept(present, mask, count, pick)
+            return super()._read_kept(present, mask, pick)
         self.limits.claim(present.rows * self.width)
+        count = mask.count
         rows = present.rows if count > present.rows * FULL_SIZE_SHARE else count + 1
         buffer, view = allocate(rows * self.width)
-        self._read_dense_kept(view, mask.view(np.uint8), count)
+        self._read_dense_kept(view, mask)
         return pa.Array.from_buffers(self.arrow_type, count, [None, buffer.slice(0, count * self.width)], 0)

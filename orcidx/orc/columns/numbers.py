@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
@@ -23,6 +21,7 @@ from orcidx.orc.columns.base import (
     bitmap_size,
 )
 from orcidx.orc.int_rle import IntRle
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streaming_store import integers_use_streaming
@@ -64,8 +63,8 @@ class Integers(KeepsWhileDecoding):
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read(view.cast(self._format), count, streaming=streaming and _STREAMING_INTEGERS)
 
-    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
-        self._data.read_kept(view.cast(self._format), mask, count)
+    def _read_dense_kept(self, view: memoryview, mask: Mask) -> None:
+        self._data.read_kept(view.cast(self._format), mask)
 
     def _dense_within(self, found: memoryview, low: int, high: int) -> None:
         tested_values.integers_within(self._data, found, self.width, low, high)
@@ -107,9 +106,9 @@ class Floats(KeepsWhileDecoding):
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read_into(view)
 
-    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
-        _, block = allocate(min(len(mask) * self.width, BLOCK_BYTES))
-        self._data.read_kept(view, self.width, mask, count, block)
+    def _read_dense_kept(self, view: memoryview, mask: Mask) -> None:
+        _, block = allocate(min(mask.rows * self.width, BLOCK_BYTES))
+        self._data.read_kept(view, self.width, mask, block)
 
 
 class Booleans(ColumnReader):
@@ -204,19 +203,19 @@ class Decimals(KeepsWhileDecoding):
             streaming=streaming,
         )
 
-    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+    def _read_dense_kept(self, view: memoryview, mask: Mask) -> None:
         digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}
         if self._integers is not None:
-            kept_decimals.read_kept_short_decimals(self._integers, view, mask, count, **digits)
+            kept_decimals.read_kept_short_decimals(self._integers, view, mask, **digits)
             return
         assert self._scales is not None
         window = self._values.window
-        kept_decimals.read_kept_decimals(window, self._scales, view, mask, count, rounding=self._rounding, **digits)
+        kept_decimals.read_kept_decimals(window, self._scales, view, mask, rounding=self._rounding, **digits)
 
-    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+    def _read_kept(self, present: Present, mask: Mask, pick: Pick) -> pa.Array:
         if self.width == 8:
             return pick(self._read_values(present))
-        return super()._read_kept(present, mask, count, pick)
+        return super()._read_kept(present, mask, pick)
 
     def _read_narrow(self, view: memoryview, count: int) -> None:
         digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}

@@ -28,6 +28,7 @@ from orcidx.orc.columns.base import (
     tested,
 )
 from orcidx.orc.int_rle import IntRle
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
@@ -252,13 +253,13 @@ class DirectStrings(Strings):
         views = pa.py_buffer(np.zeros(rows * VIEW_BYTES, np.uint8))
         return pa.Array.from_buffers(self.arrow_type, rows, [bits, views, data], rows)
 
-    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+    def _read_kept(self, present: Present, mask: Mask, pick: Pick) -> pa.Array:
         """Selects the bytes of the kept rows without making offsets for all rows, if all strings have the same
         length."""
-        rows = present.rows
+        rows, count = present.rows, mask.count
         is_plain = self.arrow_type == self._plain_type and self.node.kind is not TypeKind.CHAR
         if present.bits is not None or not base.KEEPS or not is_plain:
-            return super()._read_kept(present, mask, count, pick)
+            return super()._read_kept(present, mask, pick)
         size = (rows + 1) * 4
         offsets, view = self.allocate(size)
         total, length = buffers.read_lengths(self._lengths, rows, view.cast("i"))
@@ -401,11 +402,11 @@ class DictionaryStrings(Strings):
         buffers.gather_bytes(indexes, count, entries, blob, total, out, uniform=self._uniform, longest=self._longest)
         return data.slice(0, total)
 
-    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+    def _read_kept(self, present: Present, mask: Mask, pick: Pick) -> pa.Array:
         """Selects the indexes of the kept rows. So strings are only made for these rows."""
-        rows = present.rows
+        rows, count = present.rows, mask.count
         if present.bits is not None or not base.KEEPS or self.arrow_type != self._plain_type:
-            return super()._read_kept(present, mask, count, pick)
+            return super()._read_kept(present, mask, pick)
         array, entries, _ = self._dictionary()
         self.limits.claim((rows + 1) * 4)
         codes, scratch = allocate(rows * 4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange
@@ -15,6 +14,7 @@ from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.columns.base import Fixed, StripeStreams, allocate
 from orcidx.orc.columns.numbers import Integers
 from orcidx.orc.int_rle import IntRle
+from orcidx.orc.kept_rows import Mask
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
@@ -42,9 +42,9 @@ class Dates(Integers):
         early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
         self._move(view, count, early=early)
 
-    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
-        early = timestamps.read_kept_days(self._data, view.cast("i"), mask, count, GREGORIAN_START)
-        self._move(view, count, early=early)
+    def _read_dense_kept(self, view: memoryview, mask: Mask) -> None:
+        early = timestamps.read_kept_days(self._data, view.cast("i"), mask, GREGORIAN_START)
+        self._move(view, mask.count, early=early)
 
     def _dense_within(self, found: memoryview, low: int, high: int) -> None:
         move = _to_proleptic if self.facts.moves_days(self.options) else None
