@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from orcidx.orc.int_rle cimport IntRle
+from orcidx.orc.kept_rows cimport Mask, keep_block
 from orcidx.orc.nulls cimport bit_at, bits_of, load_word, ones_between
 from orcidx.predicate.compares cimport mark_int32
 
@@ -186,6 +187,32 @@ cdef int next_indexes(IntRle indexes, int64_t count, int64_t size, int32_t* out)
     return 0
 
 
+def read_kept_indexes(IntRle indexes not None, const int32_t[::1] entries not None, Mask mask not None,
+                      int32_t[::1] out not None, *, int64_t uniform=-1):
+    """Reads a dictionary index for each row of ``mask``, and writes the kept indexes to ``out``, which must have room
+    for one index more. Returns the sum of the lengths of the entries that the indexes of all rows select.
+
+    ``entries``: offsets of the dictionary's entries. ``uniform``: the length of each entry, or -1 if the lengths
+    differ. Raises ``CorruptFile`` if an index has no entry."""
+    cdef int32_t block[LENGTHS]
+    cdef int64_t i, step, done = 0, kept = 0, total = 0, rows = mask.rows, size = entries.shape[0] - 1
+    cdef uint64_t pair
+    if size < 0 or mask.count >= out.shape[0]:
+        raise ValueError("there must be room for one index more than are kept")
+    with nogil:
+        indexes.largest = 0                 # see read_indexes
+        while done < rows:
+            step = min(rows - done, <int64_t> LENGTHS)
+            next_indexes(indexes, step, size, block)
+            if uniform < 0:
+                for i in range(step):
+                    pair = load_word(&entries[block[i]])
+                    total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
+            kept += keep_block(block, 4, mask.at + done, step, &out[kept])
+            done += step
+    return total if uniform < 0 else rows * uniform
+
+
 cdef int fail_index(IntRle indexes, const int32_t* values, int64_t n, int64_t size) except -1 with gil:
     cdef int64_t i
     cdef uint64_t worst = indexes.largest
@@ -330,23 +357,6 @@ cdef int64_t place_entries(const int32_t* indexes, const int32_t* entries, const
                     break
     if total <= MOST_BYTES:
         out[n] = <int32_t> total
-    return total
-
-
-def gathered_size(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None, *,
-                  int64_t uniform=-1):
-    """Returns the sum of the lengths of the entries that ``count`` indexes select. The arguments are as in
-    ``gather_offsets``."""
-    cdef int64_t i, total = 0
-    cdef uint64_t pair
-    if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
-        raise ValueError("there are too few indexes")
-    if uniform >= 0:
-        return count * uniform
-    with nogil:
-        for i in range(count):
-            pair = load_word(&entries[indexes[i]])
-            total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
     return total
 
 

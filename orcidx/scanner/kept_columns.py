@@ -15,17 +15,29 @@ KeptColumn = tuple[pa.Array, int]
 """The kept rows of a column, and the number of bytes of all rows from which the kept rows were selected."""
 
 
-def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
-    """Reads the next rows of a column and returns the kept rows."""
-    whole: list[int] = []
+class _Picking:
+    """Selects the kept rows of an array. ``size``: the number of bytes of all rows, if it was counted."""
 
-    def pick(array: pa.Array, size: int | None = None) -> pa.Array:
-        whole.append(array_bytes(array) if size is None else size)
-        (found,) = picked([array], kept, owned=True)
+    __slots__ = ("_kept", "size")
+
+    def __init__(self, kept: KeptRows) -> None:
+        self._kept = kept
+        self.size: int | None = None
+
+    def __call__(self, array: pa.Array, size: int | None = None) -> pa.Array:
+        self.size = array_bytes(array) if size is None else size
+        (found,) = picked([array], self._kept, owned=True)
         return found
 
+    def counts(self, size: int) -> None:
+        self.size = size
+
+
+def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
+    """Reads the next rows of a column and returns the kept rows."""
+    pick = _Picking(kept)
     array = reader.read_kept(len(kept), kept.checked, pick)
-    return array, whole[0] if whole else int(len(kept) * (row_bytes(reader.node) or 0))
+    return array, int(len(kept) * (row_bytes(reader.node) or 0)) if pick.size is None else pick.size
 
 
 def array_bytes(array: pa.Array) -> int:

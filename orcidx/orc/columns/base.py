@@ -72,10 +72,13 @@ class BatchTooLarge(Exception):
 
 class Pick(Protocol):
     """A function that selects the kept rows of an array of all rows. The array may have another form than the column in
-    Arrow, for example the indexes of a dictionary. ``size`` is then the number of bytes that all rows of the column
-    take in Arrow."""
+    Arrow, for example strings of one length without offsets. ``size`` is then the number of bytes that all rows of the
+    column take in Arrow."""
 
     def __call__(self, array: pa.Array, size: int | None = None) -> pa.Array: ...
+
+    def counts(self, size: int) -> None:
+        """Records the number of bytes that all rows take in Arrow, for a reader that selects the rows itself."""
 
 
 Claims = Tally

@@ -407,16 +407,15 @@ class DictionaryStrings(Strings):
         rows, count = present.rows, mask.count
         if present.bits is not None or not base.KEEPS or self.arrow_type != self._plain_type:
             return super()._read_kept(present, mask, pick)
-        array, entries, _ = self._dictionary()
+        _, entries, _ = self._dictionary()
         self.limits.claim((rows + 1) * 4)
-        codes, scratch = allocate(rows * 4)
+        size = ((rows if count > rows * base.FULL_SIZE_SHARE else count) + 1) * 4
+        _, scratch = allocate(size)
         indexes = scratch.cast("i")
-        buffers.read_indexes(self._data, rows, len(array), indexes)
-        whole = buffers.gathered_size(indexes, rows, entries, uniform=self._uniform)
+        whole = buffers.read_kept_indexes(self._data, entries, mask, indexes, uniform=self._uniform)
         self.limits.claim_text(whole)
-        kept = pick(pa.Array.from_buffers(pa.int32(), rows, [None, codes]), (rows + 1) * 4 + whole)
-        indexes = memoryview(kept.buffers()[1]).cast("B").cast("i")[kept.offset :]
-        offsets, view = allocate(((rows if count > rows * base.FULL_SIZE_SHARE else count) + 1) * 4)
+        pick.counts((rows + 1) * 4 + whole)
+        offsets, view = allocate(size)
         total = buffers.gather_offsets(indexes, entries, None, count, count, view.cast("i"), uniform=self._uniform)
         data = self._gathered(indexes, count, total)
         return pa.Array.from_buffers(self._plain_type, count, [None, offsets.slice(0, (count + 1) * 4), data], 0)
