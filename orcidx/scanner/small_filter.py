@@ -150,12 +150,12 @@ class SmallFilter:
         """Returns the decoded columns of the matching rows. ``others``: the output columns that are not in the
         predicate. Each has only the matching rows, or also others. ``among``: which of these rows match, if they do not
         have all rows. Returns None if no row matches."""
-        rows, count = len(mask), int(np.count_nonzero(mask))
+        kept = KeptRows(mask)
+        rows, count = len(kept), kept.count
         if not count:
             return None
         found = Survivors(0, rows, None, list(asked), count)
         if count < rows:
-            kept = KeptRows(mask)
             wanted = [array if is_returned else None for array, is_returned in zip(asked, self.columns.returned)]
             found = Survivors(0, rows, kept, picked(wanted, kept, owned=True), count)
             matching = kept if among is None else KeptRows(among)

@@ -55,8 +55,8 @@ RowSpan = tuple[int, int]
 @dataclass
 class EqualSpans:
     """Cuts the rows that are left in a run into an even number of about equal spans, instead of spans of the most rows
-    and a rest. If two threads read several stripes, they then end at about the same time, and no small span is left
-    over for which all columns are called (decision 0060).
+    and a rest. If two threads read several stripes, they then end at about the same time. Also, no small span is left
+    over, which would need a call for each column (decision 0060).
 
     ``batch_size``: a span has at most this many rows, or a multiple of it. In the second case spans are not made equal,
     because each span is cut into whole batches. ``size``: the number of rows of the equal spans that were begun, or

@@ -7,9 +7,9 @@ takes all rows, for example for a table or for a count. The results are taken in
 A step reads one span of a stripe (a range of consecutive rows). The steps of a stripe are one chain of tasks
 (``chains``). The caller's thread also runs steps. No step waits for another thread.
 
-If the memory of the results is not limited, the last stripes are all begun together, also if they are more than the
-threads. The next step is then always added for the stripe of which the smallest share was begun. So these stripes end
-at about the same time, and no thread is idle while the last stripe is read.
+If the memory of the results is not limited, the last stripes are all begun together, even if there are more of them
+than threads. Each new step is then added for the stripe that has the fewest steps in relation to its rows. So these
+stripes end at about the same time, and no thread is idle while the last stripe is read.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.planner.stripe_pruning import FilePruner
-from orcidx.scanner import column_group, span_reader, stripes_together
+from orcidx.scanner import column_group, span_plan, span_reader, stripes_together
 from orcidx.scanner.chains import Chains
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.stripes_together import StripesTogether
@@ -36,6 +36,7 @@ AMPLE: dict[str, Any] = {"ahead_bytes": 1 << 30, "io_bytes": 1 << 30}
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(stripes_together, "LEAST_ROWS", 1)
+    monkeypatch.setattr(span_plan, "EQUAL_ROWS", 1)
     monkeypatch.setattr(local, "SMALL_FILE_BYTES", 0)
     before = pa.cpu_count()
     yield
